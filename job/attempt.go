@@ -1,0 +1,86 @@
+package job
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// Attempt is one try at a job by one worker. Its number is the fencing token:
+// whoever writes for a job names it, and only the newest is heard.
+type Attempt struct {
+	Job     *Job
+	Number  int
+	Worker  string
+	Backend string
+	// Queued is when the job was submitted, Claimed when this try began.
+	Queued  time.Time
+	Claimed time.Time
+}
+
+// ErrFenced means that the attempt is no longer the job's newest, or that the
+// job has ended. Who sees it writes nothing more and tells nobody.
+var ErrFenced = errors.New("attempt was fenced off: another worker holds the job, or it has ended")
+
+// The reasons for which a guest is ended before its time, as causes of its
+// context. A worker tells them apart with context.Cause.
+var (
+	ErrTimeout     = errors.New("wall limit reached")
+	ErrOutputLimit = errors.New("output limit reached")
+	ErrCancelled   = errors.New("cancelled")
+	ErrExpired     = errors.New("deadline passed")
+	ErrLeaseLost   = errors.New("lease lost")
+	ErrShutdown    = errors.New("worker is shutting down")
+)
+
+// Delivery is one arrival of a job at a worker. A job may be delivered more
+// than once.
+type Delivery struct {
+	Job        *Job
+	Generation int
+	// Queued is when the message entered the queue.
+	Queued time.Time
+	// Ack takes the job out of the queue for good and waits until the queue
+	// has confirmed it. Only who has committed its end, or knows that it has
+	// ended, may call it.
+	Ack func(ctx context.Context) error
+	// KeepAlive tells the queue that the job is still being worked on. Only
+	// the holder of the lease may call it.
+	KeepAlive func() error
+	// Later gives the delivery back to be delivered again after a short
+	// delay. Only who has not started the job may call it.
+	Later func(delay time.Duration) error
+}
+
+// Report is what a guest's conversation came to: what the guest said, and what
+// the broker counted.
+type Report struct {
+	// Ready is when the guest said hello; zero if it never did.
+	Ready  time.Time
+	Python string
+	// Done is set when a result frame arrived. Value or Error is then what
+	// it held.
+	Done  bool
+	Value jsontext.Value
+	Lossy bool
+	Error *Error
+	// Breach says how the guest broke the channel's protocol; "" if it did
+	// not.
+	Breach string
+	// ToolLimited and ResultLimited are set when the guest ran into those
+	// limits.
+	ToolLimited   bool
+	ResultLimited bool
+	ToolCalls     int
+	ToolWait      time.Duration
+	Events        []Event
+	AuditHead     string
+}
+
+// Clock is how a conversation tells the worker when the guest's own time runs:
+// from Start on, except between Pause and Resume, which nest.
+type Clock struct {
+	Start, Pause, Resume func()
+}

@@ -1,0 +1,46 @@
+package job
+
+import (
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Printable makes foreign text safe to show on a terminal, in a log line and
+// in a text column: control characters, bidirectional overrides, zero-width
+// characters and invalid UTF-8 become visible escapes, and what exceeds max
+// bytes is cut with "…". It is for showing; it does not preserve the bytes.
+func Printable(s string, max int) string {
+	return printable(s, max, false)
+}
+
+// PrintableLines is Printable, but keeps line feeds and tabs.
+func PrintableLines(s string, max int) string {
+	return printable(s, max, true)
+}
+
+func printable(s string, max int, lines bool) string {
+	var out strings.Builder
+	for i := 0; i < len(s); {
+		if out.Len() >= max {
+			out.WriteString("…")
+			break
+		}
+		r, n := utf8.DecodeRuneInString(s[i:])
+		switch {
+		case r == utf8.RuneError && n == 1:
+			fmt.Fprintf(&out, `\x%02x`, s[i])
+		case lines && (r == '\n' || r == '\t'):
+			out.WriteRune(r)
+		case unicode.IsPrint(r) && !unicode.Is(unicode.Cf, r):
+			out.WriteRune(r)
+		case r < 0x100:
+			fmt.Fprintf(&out, `\x%02x`, r)
+		default:
+			fmt.Fprintf(&out, `\u%04x`, r)
+		}
+		i += n
+	}
+	return out.String()
+}

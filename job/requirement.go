@@ -1,0 +1,149 @@
+package job
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/base32"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+)
+
+// Isolation is how strong a backend's wall is.
+type Isolation string
+
+// The levels, weakest first.
+const (
+	// IsolationNone: same user, for development only.
+	IsolationNone    Isolation = "none"
+	IsolationPartial Isolation = "partial"
+	IsolationStrong  Isolation = "strong"
+	IsolationVM      Isolation = "vm"
+)
+
+// Isolations lists the levels, weakest first.
+func Isolations() []Isolation {
+	return []Isolation{IsolationNone, IsolationPartial, IsolationStrong, IsolationVM}
+}
+
+// AtLeast reports whether i is as strong as want. An unknown level is weaker
+// than all.
+func (i Isolation) AtLeast(want Isolation) bool {
+	return slices.Index(Isolations(), i) >= max(0, slices.Index(Isolations(), want))
+}
+
+// Requirement is what a job asks of the backend and host that run it.
+type Requirement struct {
+	// Backends names the acceptable ones; none means any.
+	Backends []string `json:"backends,omitzero"`
+	// Isolation is the least acceptable level; the default is strong.
+	Isolation Isolation `json:"isolation,omitzero"`
+	OS        string    `json:"os,omitzero"`
+	Arch      string    `json:"arch,omitzero"`
+	Image     string    `json:"image,omitzero"`
+	// Labels must all be present on the host with these values.
+	Labels map[string]string `json:"labels,omitzero"`
+	// Limits are those the backend must enforce. Canonical derives them, so
+	// that a submitter need not write them and cannot weaken them.
+	Limits []LimitName `json:"limits,omitzero"`
+}
+
+// Offer is what one backend of one host can do.
+type Offer struct {
+	Backend   string            `json:"backend"`
+	Version   string            `json:"version,omitzero"`
+	Isolation Isolation         `json:"isolation"`
+	OS        string            `json:"os"`
+	Arch      string            `json:"arch"`
+	Python    string            `json:"python,omitzero"`
+	Limits    []LimitName       `json:"limits,omitzero"`
+	Images    []string          `json:"images,omitzero"`
+	Labels    map[string]string `json:"labels,omitzero"`
+}
+
+// Canonical is the one form of a requirement in which order, duplicates and
+// defaults no longer matter. limits are the job's as written, before defaults.
+//
+// Behind a wall every limit must hold, also those a job takes by default,
+// since an unbounded guest is a failed wall. At isolation none, which a job
+// has to ask for, only the limits that it names must.
+func (r Requirement) Canonical(limits Limits) Requirement {
+	r.Isolation = cmp.Or(r.Isolation, IsolationStrong)
+	r.Backends = slices.Compact(slices.Sorted(slices.Values(r.Backends)))
+	r.Labels = maps.Clone(r.Labels)
+	if r.Isolation != IsolationNone {
+		r.Limits = KernelLimits()
+	} else if r.Limits == nil {
+		r.Limits = limits.Named()
+	}
+	return r
+}
+
+// anyLane is the requirement of a job that asks for nothing.
+var anyLane = Requirement{}.Canonical(Limits{})
+
+// Lane names a canonical requirement: "any" for the default, the backends
+// joined by "+" where nothing else is asked, else ten characters of a digest.
+// The name is a subject token and a consumer's name.
+func (r Requirement) Lane() string {
+	rest := r
+	rest.Backends = nil
+	if rest.equal(anyLane) {
+		if len(r.Backends) == 0 {
+			return "any"
+		}
+		name := strings.Join(r.Backends, "+")
+		if len(name) <= 48 {
+			return name
+		}
+	}
+	sum := sha256.Sum256(r.document())
+	return strings.ToLower(base32.StdEncoding.EncodeToString(sum[:])[:10])
+}
+
+func (r Requirement) equal(other Requirement) bool {
+	return string(r.document()) == string(other.document())
+}
+
+// document is the canonical JSON of a canonical requirement.
+func (r Requirement) document() []byte {
+	doc, err := json.Marshal(r, json.Deterministic(true))
+	if err != nil {
+		panic(fmt.Sprintf("a requirement does not encode: %v", err)) // strings and lists of strings always do
+	}
+	return doc
+}
+
+// Unmet says in one phrase why the offer does not satisfy the canonical
+// requirement, or "" when it does.
+func (r Requirement) Unmet(o Offer) string {
+	if len(r.Backends) > 0 && !slices.Contains(r.Backends, o.Backend) {
+		return fmt.Sprintf("backend is %s, want %s", o.Backend, strings.Join(r.Backends, " or "))
+	}
+	if !o.Isolation.AtLeast(r.Isolation) {
+		return fmt.Sprintf("isolation is %s, want at least %s", o.Isolation, r.Isolation)
+	}
+	if r.OS != "" && r.OS != o.OS {
+		return fmt.Sprintf("os is %s, want %s", o.OS, r.OS)
+	}
+	if r.Arch != "" && r.Arch != o.Arch {
+		return fmt.Sprintf("arch is %s, want %s", o.Arch, r.Arch)
+	}
+	if r.Image != "" && !slices.Contains(o.Images, r.Image) {
+		return fmt.Sprintf("image %s is not there", Printable(r.Image, 100))
+	}
+	for _, key := range slices.Sorted(maps.Keys(r.Labels)) {
+		if have, ok := o.Labels[key]; !ok || have != r.Labels[key] {
+			return fmt.Sprintf("label %s is %q, want %q", key, have, r.Labels[key])
+		}
+	}
+	for _, limit := range r.Limits {
+		if !slices.Contains(o.Limits, limit) {
+			return fmt.Sprintf("cannot enforce the %s limit", limit)
+		}
+	}
+	return ""
+}
