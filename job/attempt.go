@@ -24,6 +24,10 @@ type Attempt struct {
 // job has ended. Who sees it writes nothing more and tells nobody.
 var ErrFenced = errors.New("attempt was fenced off: another worker holds the job, or it has ended")
 
+// ErrUnreachable is wrapped by the error of a service that cannot be reached
+// now. Trying again later is right; nothing is known to be lost.
+var ErrUnreachable = errors.New("service cannot be reached")
+
 // The reasons for which a guest is ended before its time, as causes of its
 // context. A worker tells them apart with context.Cause.
 var (

@@ -173,18 +173,24 @@ func (l Limits) Named() []LimitName {
 // Above returns a sentence for the first limit of l that exceeds max, or "".
 // Zero fields of max stand for MaxLimits.
 func (l Limits) Above(max Limits) string {
+	if name, why := l.above(max); why != "" {
+		return "limits." + string(name) + " " + why
+	}
+	return ""
+}
+
+func (l Limits) above(max Limits) (name LimitName, why string) {
 	ceiling := MaxLimits()
 	for _, lim := range allLimits {
 		bound := lim.value(&max)
 		if bound == 0 {
 			bound = lim.value(&ceiling)
 		}
-		if lim.value(&l) > bound {
-			return fmt.Sprintf("limits.%s is %s, the maximum is %s",
-				lim.name, lim.format(lim.value(&l)), lim.format(bound))
+		if value := lim.value(&l); value > bound {
+			return lim.name, fmt.Sprintf("is %s, the maximum is %s", lim.format(value), lim.format(bound))
 		}
 	}
-	return ""
+	return "", ""
 }
 
 // check returns the first limit that is set and out of bounds.
@@ -193,11 +199,11 @@ func (l Limits) check() *FieldError {
 	for _, lim := range allLimits {
 		value, low := lim.value(&l), lim.value(&min)
 		if value != 0 && value < low {
-			return fieldErrorf("limits."+string(lim.name), "%s is below the minimum of %s", lim.format(value), lim.format(low))
+			return fieldErrorf("limits."+string(lim.name), "is %s, the minimum is %s", lim.format(value), lim.format(low))
 		}
 	}
-	if why := l.Above(Limits{}); why != "" {
-		return &FieldError{Field: "limits", Reason: why}
+	if name, why := l.above(Limits{}); why != "" {
+		return fieldErrorf("limits."+string(name), "%s", why)
 	}
 	return nil
 }

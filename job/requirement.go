@@ -29,10 +29,11 @@ func Isolations() []Isolation {
 	return []Isolation{IsolationNone, IsolationPartial, IsolationStrong, IsolationVM}
 }
 
-// AtLeast reports whether i is as strong as want. An unknown level is weaker
-// than all.
+// AtLeast reports whether i is as strong as want. A level that is unknown
+// satisfies nothing and is satisfied by nothing.
 func (i Isolation) AtLeast(want Isolation) bool {
-	return slices.Index(Isolations(), i) >= max(0, slices.Index(Isolations(), want))
+	least := slices.Index(Isolations(), want)
+	return least >= 0 && slices.Index(Isolations(), i) >= least
 }
 
 // Requirement is what a job asks of the backend and host that run it.
@@ -74,18 +75,38 @@ func (r Requirement) Canonical(limits Limits) Requirement {
 	r.Isolation = cmp.Or(r.Isolation, IsolationStrong)
 	r.Backends = slices.Compact(slices.Sorted(slices.Values(r.Backends)))
 	r.Labels = maps.Clone(r.Labels)
-	if r.Isolation != IsolationNone {
-		r.Limits = KernelLimits()
-	} else if r.Limits == nil {
-		r.Limits = limits.Named()
+	if len(r.Labels) == 0 {
+		r.Labels = nil
 	}
+	r.Limits = r.mustHold(limits)
 	return r
+}
+
+// mustHold is never nil: an empty list says that no limit must hold. Limits
+// without a gap have had their defaults filled, so that what is named in them
+// no longer says what the submitter named.
+func (r Requirement) mustHold(limits Limits) []LimitName {
+	if r.Isolation != IsolationNone {
+		return KernelLimits()
+	}
+	named := slices.Clone(r.Limits)
+	if r.Limits == nil || limits != limits.WithDefaults() {
+		named = append(named, limits.Named()...)
+	}
+	slices.Sort(named)
+	return append([]LimitName{}, slices.Compact(named)...)
+}
+
+// plainBackends are those whose lanes are named after them. A name of which
+// nothing is known could be that of another lane, such as "any" or a digest.
+func plainBackends() []string {
+	return []string{"appcontainer", "bubblewrap", "docker", "fake", "forkserver", "local", "seatbelt", "wasm"}
 }
 
 // anyLane is the requirement of a job that asks for nothing.
 var anyLane = Requirement{}.Canonical(Limits{})
 
-// Lane names a canonical requirement: "any" for the default, the backends
+// Lane names a canonical requirement: "any" for the default, the known backends
 // joined by "+" where nothing else is asked, else ten characters of a digest.
 // The name is a subject token and a consumer's name.
 func (r Requirement) Lane() string {
@@ -95,8 +116,9 @@ func (r Requirement) Lane() string {
 		if len(r.Backends) == 0 {
 			return "any"
 		}
+		unknown := func(b string) bool { return !slices.Contains(plainBackends(), b) }
 		name := strings.Join(r.Backends, "+")
-		if len(name) <= 48 {
+		if len(name) <= 48 && !slices.ContainsFunc(r.Backends, unknown) {
 			return name
 		}
 	}

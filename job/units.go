@@ -34,7 +34,16 @@ func (d *Duration) UnmarshalJSON(raw []byte) error {
 	if err != nil || math.Abs(seconds) > math.MaxInt64/float64(time.Second)/2 {
 		return fmt.Errorf("%s is not a number of seconds within range", Printable(text, 40))
 	}
-	*d = Duration(math.Round(seconds * float64(time.Second)))
+	return d.set(seconds)
+}
+
+// set rounds to nanoseconds, but never to zero, which would mean the default.
+func (d *Duration) set(seconds float64) error {
+	rounded := Duration(math.Round(seconds * float64(time.Second)))
+	if rounded == 0 && seconds != 0 {
+		return errors.New("is less than a nanosecond")
+	}
+	*d = rounded
 	return nil
 }
 
@@ -42,12 +51,14 @@ func (d *Duration) UnmarshalJSON(raw []byte) error {
 func (d *Duration) UnmarshalText(text []byte) error {
 	s := string(text)
 	if seconds, err := strconv.ParseFloat(s, 64); err == nil && math.Abs(seconds) < 1e9 {
-		*d = Duration(math.Round(seconds * float64(time.Second)))
-		return nil
+		return d.set(seconds)
 	}
 	parsed, err := time.ParseDuration(s)
 	if err != nil {
 		return fmt.Errorf("%q is not a duration such as 5s, 250ms or 2m", Printable(s, 40))
+	}
+	if parsed == 0 && strings.ContainsAny(s, "123456789") {
+		return errors.New("is less than a nanosecond")
 	}
 	*d = Duration(parsed)
 	return nil
@@ -103,6 +114,9 @@ func (s *Size) UnmarshalText(text []byte) error {
 	}
 	if value != math.Trunc(value) && unit == 1 {
 		return errors.New("a size is a whole number of bytes")
+	}
+	if value != 0 && math.Abs(value*float64(unit)) < 1 {
+		return errors.New("is less than a byte")
 	}
 	*s = Size(value * float64(unit))
 	return nil

@@ -29,11 +29,16 @@ func ValidName(s string) bool { return namePattern.MatchString(s) }
 // ValidToolName reports whether s can be a tool's or a namespace's name.
 func ValidToolName(s string) bool { return toolPattern.MatchString(s) }
 
-// reservedEnv are the prefixes of variables that steer the loader or the
-// interpreter, or that the sandbox itself sets.
-var reservedEnv = []string{
-	"LD_", "DYLD_", "PYTHON", "AIRLOCK_", "MALLOC_", "GLIBC_", "GCONV_PATH", "LOCPATH", "NLSPATH",
-	"HOME", "PATH", "TMPDIR", "IFS", "BASH_", "SHELLOPTS", "ENV",
+// The variables that steer the loader, the interpreter or a shell, or that the
+// sandbox itself sets: by prefix and by name.
+var (
+	reservedPrefixes = []string{"LD_", "DYLD_", "PYTHON", "AIRLOCK_", "MALLOC_", "GLIBC_", "BASH_"}
+	reservedNames    = []string{"GCONV_PATH", "LOCPATH", "NLSPATH", "HOME", "PATH", "TMPDIR", "IFS", "SHELLOPTS", "ENV"}
+)
+
+func reservedEnv(name string) bool {
+	starts := func(prefix string) bool { return strings.HasPrefix(name, prefix) }
+	return slices.Contains(reservedNames, name) || slices.ContainsFunc(reservedPrefixes, starts)
 }
 
 // Prepare checks a job completely and fills its defaults, its ID included. It
@@ -50,6 +55,7 @@ func (j *Job) Prepare(now time.Time) error {
 	if err := j.Limits.check(); err != nil {
 		return err
 	}
+	j.dropEmpty()
 	j.Tenant = cmp.Or(j.Tenant, DefaultTenant)
 	j.Priority = cmp.Or(j.Priority, PriorityNormal)
 	j.MaxAttempts = cmp.Or(j.MaxAttempts, DefaultMaxAttempts)
@@ -59,6 +65,30 @@ func (j *Job) Prepare(now time.Time) error {
 		j.ID = NewID()
 	}
 	return nil
+}
+
+// dropEmpty makes an empty list the same as an absent one, so that both give
+// the same content digest.
+func (j *Job) dropEmpty() {
+	if len(j.Stdin) == 0 {
+		j.Stdin = nil
+	}
+	if len(j.Args) == 0 {
+		j.Args = nil
+	}
+	if len(j.Env) == 0 {
+		j.Env = nil
+	}
+	if len(j.Files) == 0 {
+		j.Files = nil
+	}
+	if len(j.Tools) == 0 {
+		j.Tools = nil
+	}
+	if len(j.Labels) == 0 {
+		j.Labels = nil
+	}
+	j.Collect, j.RetryOn = nil, nil // refused unless empty
 }
 
 func (j *Job) checkUnsupported(time.Time) *FieldError {
@@ -144,10 +174,8 @@ func (j *Job) checkEnv() *FieldError {
 		if !envPattern.MatchString(name) {
 			return fieldErrorf(field, "want upper-case letters, digits and _")
 		}
-		for _, prefix := range reservedEnv {
-			if strings.HasPrefix(name, prefix) {
-				return fieldErrorf(field, "is reserved: it would steer the interpreter or the sandbox")
-			}
+		if reservedEnv(name) {
+			return fieldErrorf(field, "is reserved: it would steer the interpreter or the sandbox")
 		}
 		if len(j.Env[name]) > 32<<10 {
 			return fieldErrorf(field, "is %d bytes, the maximum is 32KiB", len(j.Env[name]))
@@ -163,7 +191,7 @@ func (j *Job) checkFiles(time.Time) *FieldError {
 	if len(j.Files) > MaxFiles {
 		return fieldErrorf("files", "more than %d", MaxFiles)
 	}
-	seen := map[string]bool{}
+	seen, dirs := map[string]bool{}, map[string]bool{}
 	for i, f := range j.Files {
 		field := index("files", i, ".path")
 		switch {
@@ -175,11 +203,14 @@ func (j *Job) checkFiles(time.Time) *FieldError {
 			return fieldErrorf(field, "%q is not a plain path below /workspace", Printable(f.Path, 100))
 		case seen[f.Path]:
 			return fieldErrorf(field, "%q is there twice", Printable(f.Path, 100))
+		case dirs[f.Path]:
+			return fieldErrorf(field, "%q is a directory already", Printable(f.Path, 100))
 		}
 		for dir := path.Dir(f.Path); dir != "."; dir = path.Dir(dir) {
 			if seen[dir] {
 				return fieldErrorf(field, "%q is a file already", Printable(dir, 100))
 			}
+			dirs[dir] = true
 		}
 		for part := range strings.SplitSeq(f.Path, "/") {
 			if len(part) > 255 {

@@ -1,0 +1,69 @@
+package job
+
+import "time"
+
+// Record is what the history knows of a job, without code and output.
+type Record struct {
+	ID       ID                `json:"id"`
+	Key      string            `json:"key,omitzero"`
+	Tenant   string            `json:"tenant"`
+	Batch    string            `json:"batch,omitzero"`
+	Labels   map[string]string `json:"labels,omitzero"`
+	Lane     string            `json:"lane"`
+	Priority Priority          `json:"priority"`
+	State    State             `json:"state"`
+	// Status is set when State.Ended.
+	Status          Status          `json:"status,omitzero"`
+	CancelRequested bool            `json:"cancel_requested,omitzero"`
+	Generation      int             `json:"generation"`
+	Failures        int             `json:"failures,omitzero"`
+	MaxAttempts     int             `json:"max_attempts"`
+	Submitted       time.Time       `json:"submitted"`
+	NotBefore       time.Time       `json:"not_before,omitzero"`
+	Deadline        time.Time       `json:"deadline,omitzero"`
+	Finished        time.Time       `json:"finished,omitzero"`
+	Attempts        []AttemptRecord `json:"attempts,omitzero"`
+}
+
+// AttemptRecord is one attempt of a Record.
+type AttemptRecord struct {
+	Number  int       `json:"number"`
+	Worker  string    `json:"worker,omitzero"`
+	Backend string    `json:"backend,omitzero"`
+	Started time.Time `json:"started"`
+	Ended   time.Time `json:"ended,omitzero"`
+	// Outcome says what became of the attempt: running, finished, retried,
+	// lost or released.
+	Outcome   string `json:"outcome"`
+	Status    Status `json:"status,omitzero"`
+	Error     *Error `json:"error,omitzero"`
+	ToolCalls int    `json:"tool_calls,omitzero"`
+	Usage     Usage  `json:"usage,omitzero"`
+}
+
+// Filter chooses records of a tenant, newest first.
+type Filter struct {
+	Batch  string    `json:"batch,omitzero"`
+	Status Status    `json:"status,omitzero"`
+	Since  time.Time `json:"since,omitzero"`
+	// Before continues a listing: only jobs older than this one.
+	Before ID `json:"before,omitzero"`
+	// Limit is at most 1,000; zero means 100.
+	Limit int `json:"limit,omitzero"`
+}
+
+// Summary counts the jobs of a batch.
+type Summary struct {
+	Batch    string         `json:"batch"`
+	Total    int            `json:"total"`
+	States   map[State]int  `json:"states"`
+	Statuses map[Status]int `json:"statuses"`
+}
+
+// Cancelled says what a request to cancel met: how many jobs ended at once,
+// how many were running and have been told, how many had ended before.
+type Cancelled struct {
+	Ended   int `json:"ended"`
+	Running int `json:"running"`
+	Already int `json:"already"`
+}

@@ -1,0 +1,292 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/rs/zerolog"
+
+	"airlock/job"
+)
+
+const (
+	// A redelivered message rings no bell, and bells may be lost, so every
+	// lane is looked at again after a time between tickMin and tickMax.
+	tickMin = 250 * time.Millisecond
+	tickMax = time.Second
+	// rejoinAfter is how long a lane that could not be joined is left alone.
+	rejoinAfter = 5 * time.Second
+)
+
+// Handler takes one delivery. It returns when the worker is done with it,
+// acknowledged or not; what is not acknowledged is delivered again, to anyone.
+type Handler func(ctx context.Context, d job.Delivery)
+
+// ConsumerConfig says what a worker consumes, and how.
+type ConsumerConfig struct {
+	// Offers are what the worker can run just now. It is called often, by
+	// the goroutine of Consume, and must be quick.
+	Offers func() []job.Offer
+	// Slots is how many handlers may run at once.
+	Slots   int
+	Handler Handler
+	// HandlerContext is the handlers' context. By default they get one that
+	// does not end with Consume's: draining lets them finish.
+	HandlerContext context.Context
+	// Malformed, if set, is told of a message that can never be read, before
+	// it is taken out of the queue. Body is what could be had of it. All of
+	// it is foreign.
+	Malformed func(ctx context.Context, subject string, body []byte, err error)
+}
+
+// Consume claims jobs of the lanes that the worker's offers satisfy, and hands
+// each to Handler in a goroutine of its own. It asks the queue only when a slot
+// is free, so that no job waits at a busy worker. It serves high, normal and
+// low 8:4:1, and lanes in turn.
+//
+// It blocks until ctx has ended and every handler has returned. The error says
+// what is wrong with cfg; while the server is away it waits.
+func (q *Queue) Consume(ctx context.Context, cfg ConsumerConfig) error {
+	if cfg.Offers == nil || cfg.Handler == nil || cfg.Slots < 1 {
+		return errors.New("consume: Offers, Handler and at least one slot are required")
+	}
+	if cfg.HandlerContext == nil {
+		cfg.HandlerContext = context.WithoutCancel(ctx)
+	}
+	c := &consumption{
+		q: q, cfg: cfg, log: q.cfg.Log,
+		lanes: map[string]*membership{}, failed: map[string]time.Time{}, running: map[job.ID]bool{},
+		wake: make(chan struct{}, 1), busy: make(chan struct{}), slots: make(chan struct{}, cfg.Slots),
+	}
+	close(c.busy)
+	c.run(ctx)
+	return nil
+}
+
+// consumption is one run of Consume. All but running belongs to its goroutine.
+type consumption struct {
+	q   *Queue
+	cfg ConsumerConfig
+	log zerolog.Logger
+
+	lanes  map[string]*membership
+	names  []string // of lanes, sorted
+	failed map[string]time.Time
+	sweep  sweep
+	turns  [len(weights)]int // the lane that each priority was last served from
+
+	wake    chan struct{}
+	changed <-chan struct{}
+	tick    *time.Timer
+	echo    *time.Timer
+	busy    chan struct{} // closed
+
+	slots    chan struct{}
+	handlers sync.WaitGroup
+
+	// mu guards running, the jobs that have a handler.
+	mu      sync.Mutex
+	running map[job.ID]bool
+}
+
+func (c *consumption) run(ctx context.Context) {
+	changed, unlisten := c.q.lanes.listen()
+	defer unlisten()
+	defer c.q.flush()
+	defer c.handlers.Wait()
+	defer c.leaveAll()
+	c.changed, c.tick, c.echo = changed, time.NewTimer(0), time.NewTimer(time.Hour)
+	defer c.tick.Stop()
+	defer c.echo.Stop()
+	for {
+		select {
+		case c.slots <- struct{}{}:
+		case <-ctx.Done():
+			return
+		}
+		msg := c.claim(ctx)
+		if msg == nil {
+			return
+		}
+		c.handlers.Go(func() {
+			defer func() { <-c.slots }()
+			c.handle(msg)
+		})
+	}
+}
+
+// claim returns the next message, or nil when ctx has ended.
+func (c *consumption) claim(ctx context.Context) jetstream.Msg {
+	for ctx.Err() == nil {
+		if c.anyReady() {
+			c.attend(ctx, c.busy)
+		} else {
+			c.attend(ctx, nil)
+		}
+		if msg := c.try(ctx); msg != nil {
+			return msg
+		}
+	}
+	return nil
+}
+
+// attend does one thing that is due besides fetching. It waits for one unless
+// busy is closed; then, of what is due, chance decides, which is fair.
+func (c *consumption) attend(ctx context.Context, busy <-chan struct{}) {
+	select {
+	case <-busy:
+	case <-ctx.Done():
+	case <-c.wake:
+	case <-c.changed:
+		c.rejoin(ctx)
+	case <-c.tick.C:
+		c.rejoin(ctx)
+		c.ripen(func(*source) bool { return true })
+		c.tick.Reset(tickMin + rand.N(tickMax-tickMin))
+	case <-c.echo.C:
+		c.ripen(func(s *source) bool { return s.echo })
+	}
+}
+
+// ripen makes sources ready again.
+func (c *consumption) ripen(which func(*source) bool) {
+	for _, m := range c.lanes {
+		for _, s := range m.sources {
+			if which(s) {
+				s.echo = false
+				s.ready.Store(true)
+			}
+		}
+	}
+}
+
+// try looks into one lane that may have a job.
+func (c *consumption) try(ctx context.Context) jetstream.Msg {
+	if !c.q.nc.IsConnected() {
+		// A request that is sent on reconnect would be answered to nobody,
+		// and the job would wait out AckWait.
+		c.calm()
+		return nil
+	}
+	ready := c.ready()
+	priority, ok := c.sweep.next(ready)
+	if !ok {
+		return nil
+	}
+	s := c.inTurn(priority)
+	msg, err := s.fetch()
+	if err != nil {
+		c.log.Debug().Err(err).Msg("fetch brought an error")
+	}
+	if msg == nil {
+		if s.empty() {
+			c.echo.Reset(echoAfter)
+		}
+		return nil
+	}
+	c.sweep.served(priority, ready)
+	if ctx.Err() != nil {
+		if err := msg.Nak(); err != nil {
+			c.log.Warn().Err(err).Msg("job could not be given back, the queue will deliver it again")
+		}
+		return nil
+	}
+	return msg
+}
+
+func (c *consumption) ready() (ready eager) {
+	for _, m := range c.lanes {
+		for p, s := range m.sources {
+			ready[p] = ready[p] || s.ready.Load()
+		}
+	}
+	return ready
+}
+
+func (c *consumption) anyReady() bool {
+	_, ok := c.sweep.next(c.ready())
+	return ok
+}
+
+// inTurn returns the next ready source of a priority, lane after lane. Only
+// this goroutine makes sources unready, so there is one.
+func (c *consumption) inTurn(priority int) *source {
+	turn := &c.turns[priority]
+	for range c.names {
+		*turn = (*turn + 1) % len(c.names)
+		if s := c.lanes[c.names[*turn]].sources[priority]; s.ready.Load() {
+			return s
+		}
+	}
+	panic("a ready source vanished")
+}
+
+func (c *consumption) calm() {
+	for _, m := range c.lanes {
+		for _, s := range m.sources {
+			s.ready.Store(false)
+		}
+	}
+}
+
+// rejoin leaves the lanes that no offer satisfies any more and joins those
+// that one does.
+func (c *consumption) rejoin(ctx context.Context) {
+	if !c.q.nc.IsConnected() {
+		return
+	}
+	offers := c.cfg.Offers()
+	wanted := map[string]bool{}
+	for _, r := range c.q.lanes.all() {
+		if slices.ContainsFunc(offers, func(o job.Offer) bool { return r.Unmet(o) == "" }) {
+			wanted[r.Lane()] = true
+		}
+	}
+	for name, m := range c.lanes {
+		if !wanted[name] || m.broken() {
+			c.leave(name, m)
+		}
+	}
+	for name := range wanted {
+		if c.lanes[name] == nil && ctx.Err() == nil && time.Since(c.failed[name]) > rejoinAfter {
+			c.join(ctx, name)
+		}
+	}
+	c.names = c.names[:0]
+	for name := range c.lanes {
+		c.names = append(c.names, name)
+	}
+	slices.SortFunc(c.names, strings.Compare)
+}
+
+func (c *consumption) join(ctx context.Context, name string) {
+	m, err := c.q.join(ctx, name, c.wake)
+	if err != nil {
+		c.failed[name] = time.Now()
+		c.log.Warn().Err(err).Str("lane", name).Msg("lane could not be joined, trying again")
+		return
+	}
+	delete(c.failed, name)
+	c.lanes[name] = m
+	c.log.Info().Str("lane", name).Msg("joined lane")
+}
+
+func (c *consumption) leave(name string, m *membership) {
+	if err := m.leave(); err != nil {
+		c.log.Debug().Err(err).Str("lane", name).Msg("bell could not be unsubscribed")
+	}
+	delete(c.lanes, name)
+	c.log.Info().Str("lane", name).Msg("left lane")
+}
+
+func (c *consumption) leaveAll() {
+	for name, m := range c.lanes {
+		c.leave(name, m)
+	}
+}

@@ -1,0 +1,227 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/nats-io/nats.go"
+
+	"airlock/job"
+)
+
+const (
+	// answersAtOnce bounds how many questions one worker works on; more wait.
+	answersAtOnce = 16
+	answersQueued = 4096
+	answerTimeout = 30 * time.Second
+	askTimeout    = 30 * time.Second
+)
+
+// envelope is an answer on the wire; exactly one field is set.
+type envelope struct {
+	Response jsontext.Value `json:"response,omitzero"`
+	Error    *RemoteError   `json:"error,omitzero"`
+}
+
+// Ask puts a question to the workers, any of which answers, and decodes the
+// answer into response. It waits at most half a minute if ctx does not say
+// otherwise.
+//
+// Its error wraps ErrNoWorker when nobody is there, ErrTooLarge for a request
+// beyond 512 KiB, and is a *RemoteError when the answer is an error. After any
+// other error the request may have taken effect.
+func (q *Queue) Ask(ctx context.Context, tenant, verb string, request, response any) error {
+	subject, err := controlSubject(tenant, verb)
+	if err != nil {
+		return fmt.Errorf("ask: %w", err)
+	}
+	body, err := json.Marshal(request)
+	if err != nil {
+		return fmt.Errorf("ask %s: encode request: %w", verb, err)
+	}
+	if len(body) > int(inlineReply) {
+		return fmt.Errorf("ask %s: %w: the request is %d bytes", verb, ErrTooLarge, len(body))
+	}
+	if _, limited := ctx.Deadline(); !limited {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, askTimeout)
+		defer cancel()
+	}
+	reply, err := q.nc.RequestWithContext(ctx, subject, body)
+	if errors.Is(err, nats.ErrNoResponders) {
+		return fmt.Errorf("ask %s: %w", verb, ErrNoWorker)
+	}
+	if err != nil {
+		return fmt.Errorf("ask %s: %w", verb, err)
+	}
+	return q.readAnswer(ctx, verb, reply, response)
+}
+
+func (q *Queue) readAnswer(ctx context.Context, verb string, reply *nats.Msg, response any) error {
+	data, err := q.unpack(ctx, reply.Header, reply.Data, maxReply)
+	if err != nil {
+		return fmt.Errorf("ask %s: %w", verb, err)
+	}
+	var e envelope
+	if err := json.Unmarshal(data, &e); err != nil {
+		return fmt.Errorf("ask %s: decode answer: %w", verb, err)
+	}
+	if e.Error != nil {
+		return e.Error
+	}
+	if response == nil {
+		return nil
+	}
+	if err := json.Unmarshal(e.Response, response); err != nil {
+		return fmt.Errorf("ask %s: decode answer: %w", verb, err)
+	}
+	return nil
+}
+
+// Answer answers one verb. The tenant is a valid name and the one in the
+// subject, which the server's permissions protect; the request is foreign
+// bytes. The response is anything that encodes to JSON. An error that is a
+// *RemoteError is told as it is, a *job.FieldError as bad_request, and any
+// other as internal, with its words in the log only.
+type Answer func(ctx context.Context, tenant string, request []byte) (response any, err error)
+
+// Answer answers questions, sharing them with the other workers, until ctx has
+// ended and every answer that was begun is given. At most 16 are worked on at
+// once; each gets half a minute.
+func (q *Queue) Answer(ctx context.Context, verbs map[string]Answer) error {
+	for verb := range verbs {
+		if !verbPattern.MatchString(verb) {
+			return fmt.Errorf("answer: verb %q is no valid name", job.Printable(verb, 80))
+		}
+	}
+	questions := make(chan *nats.Msg, answersQueued)
+	sub, err := q.nc.ChanQueueSubscribe(prefixControl+".*.*", controlGroup, questions)
+	if err != nil {
+		return fmt.Errorf("answer: %w", err)
+	}
+	a := &answerer{q: q, verbs: verbs, questions: questions, last: make(chan struct{})}
+	var working sync.WaitGroup
+	for range answersAtOnce {
+		working.Go(func() { a.work(context.WithoutCancel(ctx)) })
+	}
+	<-ctx.Done()
+	err = q.leaveControl(sub)
+	close(a.last)
+	working.Wait()
+	return err
+}
+
+// leaveControl returns when no further question can arrive.
+func (q *Queue) leaveControl(sub *nats.Subscription) error {
+	if err := sub.Unsubscribe(); err != nil && !errors.Is(err, nats.ErrConnectionClosed) {
+		return fmt.Errorf("stop answering: %w", err)
+	}
+	q.flush()
+	return nil
+}
+
+// answerer is one run of Answer.
+type answerer struct {
+	q         *Queue
+	verbs     map[string]Answer
+	questions chan *nats.Msg
+	// last is closed when no further question can arrive.
+	last chan struct{}
+}
+
+// work answers until no question is left.
+func (a *answerer) work(ctx context.Context) {
+	for {
+		select {
+		case msg := <-a.questions:
+			a.answer(ctx, msg)
+			continue
+		default:
+		}
+		select {
+		case msg := <-a.questions:
+			a.answer(ctx, msg)
+		case <-a.last:
+			return
+		}
+	}
+}
+
+// answer always replies, so that nobody waits for nothing; but only to an
+// inbox. Who asks chooses the subject of the reply, and could otherwise have a
+// worker publish where he himself may not.
+func (a *answerer) answer(ctx context.Context, msg *nats.Msg) {
+	if !strings.HasPrefix(msg.Reply, inboxPrefix) {
+		a.q.cfg.Log.Warn().Str("reply", job.Printable(msg.Reply, 200)).Msg("question without an inbox was ignored")
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
+	defer cancel()
+	response, err := a.dispatch(ctx, msg)
+	if err == nil {
+		err = a.reply(ctx, msg.Reply, envelope{Response: response})
+	}
+	if err == nil {
+		return
+	}
+	if err := a.reply(ctx, msg.Reply, envelope{Error: a.remote(msg.Subject, err)}); err != nil {
+		a.q.cfg.Log.Warn().Err(err).Msg("answer could not be sent")
+	}
+}
+
+func (a *answerer) dispatch(ctx context.Context, msg *nats.Msg) (jsontext.Value, error) {
+	tenant, verb, ok := parseControl(msg.Subject)
+	if !ok {
+		return nil, &RemoteError{Code: CodeBadRequest, Message: "the tenant or the verb is no valid name"}
+	}
+	answer := a.verbs[verb]
+	if answer == nil {
+		return nil, &RemoteError{Code: CodeUnknownVerb, Message: "workers do not know " + verb}
+	}
+	response, err := answer(ctx, tenant, msg.Data)
+	if err != nil {
+		return nil, err
+	}
+	value, err := json.Marshal(response)
+	if err != nil {
+		return nil, fmt.Errorf("encode answer: %w", err)
+	}
+	return value, nil
+}
+
+func (a *answerer) reply(ctx context.Context, to string, e envelope) error {
+	body, err := json.Marshal(e)
+	if err != nil {
+		return fmt.Errorf("encode answer: %w", err)
+	}
+	if len(body) > int(maxReply) {
+		return &RemoteError{Code: CodeTooLarge, Message: fmt.Sprintf("the answer is %d bytes, the maximum is %s: ask for less", len(body), maxReply)}
+	}
+	msg := nats.NewMsg(to)
+	if err := a.q.pack(ctx, msg, body, inlineReply); err != nil {
+		return err
+	}
+	return a.q.nc.PublishMsg(msg)
+}
+
+// remote is what the asker is told of an error.
+func (a *answerer) remote(subject string, err error) *RemoteError {
+	var known *RemoteError
+	var field *job.FieldError
+	switch {
+	case errors.As(err, &known):
+		return known
+	case errors.As(err, &field):
+		return &RemoteError{Code: CodeBadRequest, Message: field.Error()}
+	case errors.Is(err, context.DeadlineExceeded):
+		return &RemoteError{Code: CodeTimeout, Message: "the answer took too long"}
+	}
+	a.q.cfg.Log.Error().Err(err).Str("subject", job.Printable(subject, 200)).Msg("question could not be answered")
+	return &RemoteError{Code: CodeInternal, Message: "the worker could not answer; its log says why"}
+}

@@ -1,0 +1,153 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"airlock/job"
+)
+
+const (
+	requestTimeout = 5 * time.Second
+	// dedupeWindow only guards the retries of one publish, which give up
+	// after publishPatience; uniqueness of a job is the database's.
+	dedupeWindow = 2 * time.Minute
+	// queuedAge bounds QUEUED when nobody records. Every job is recorded
+	// again when it is claimed, so that nothing is lost with it.
+	queuedAge  = 7 * 24 * time.Hour
+	cancelsTTL = 7 * 24 * time.Hour
+	keysTTL    = 30 * 24 * time.Hour
+	blobsTTL   = 14 * 24 * time.Hour
+	// markerTTL is how long buckets keep the mark of an expired key; without
+	// marks a watcher never learns that a key is gone.
+	markerTTL = time.Minute
+	// maxMessage leaves room for headers below the server's usual 1 MiB.
+	maxMessage = 900 * job.KiB
+)
+
+// stores are the bound buckets.
+type stores struct {
+	lanesKV, workersKV, cancelsKV, keysKV jetstream.KeyValue
+	blobs                                 jetstream.ObjectStore
+}
+
+// setUp creates or updates streams and buckets. QUEUED comes before JOBS, so
+// that no job enters without being recorded.
+func (q *Queue) setUp(ctx context.Context) error {
+	for _, cfg := range []jetstream.StreamConfig{q.queuedStream(), q.jobsStream(), q.resultsStream()} {
+		if _, err := q.js.CreateOrUpdateStream(ctx, cfg); err != nil {
+			return fmt.Errorf("set up stream %s: %w", cfg.Name, err)
+		}
+	}
+	for _, cfg := range q.bucketConfigs() {
+		if _, err := q.js.CreateOrUpdateKeyValue(ctx, cfg); err != nil {
+			return fmt.Errorf("set up bucket %s: %w", cfg.Bucket, err)
+		}
+	}
+	_, err := q.js.CreateOrUpdateObjectStore(ctx, jetstream.ObjectStoreConfig{
+		Bucket: bucketBlobs, Description: "Airlock: bodies too large for a message, by their SHA-256",
+		TTL: blobsTTL, Storage: q.storage(), Replicas: q.cfg.Replicas,
+	})
+	if err != nil {
+		return fmt.Errorf("set up object store %s: %w", bucketBlobs, err)
+	}
+	return nil
+}
+
+func (q *Queue) storage() jetstream.StorageType {
+	if q.cfg.MemoryStorage {
+		return jetstream.MemoryStorage
+	}
+	return jetstream.FileStorage
+}
+
+func (q *Queue) jobsStream() jetstream.StreamConfig {
+	return jetstream.StreamConfig{
+		Name: streamJobs, Description: "Airlock: jobs that are waiting or running",
+		Subjects:  []string{prefixJobs + ".*.*.*"},
+		Retention: jetstream.WorkQueuePolicy, Storage: q.storage(), Replicas: q.cfg.Replicas,
+		// New jobs are refused where old ones would otherwise be dropped.
+		Discard: jetstream.DiscardNew, DiscardNewPerSubject: true,
+		MaxMsgsPerSubject: q.cfg.MaxPerTenant, MaxMsgs: q.cfg.MaxJobs, MaxBytes: q.cfg.MaxBytes,
+		MaxMsgSize: int32(maxMessage), Duplicates: dedupeWindow,
+		RePublish: &jetstream.RePublish{Source: prefixJobs + ".>", Destination: prefixQueued + ".>"},
+	}
+}
+
+// queuedStream is a WorkQueue with the one consumer that records. Its own
+// republishing rings the bell: one stream can republish only once.
+func (q *Queue) queuedStream() jetstream.StreamConfig {
+	return jetstream.StreamConfig{
+		Name: streamQueued, Description: "Airlock: jobs that entered the queue and are not yet recorded",
+		Subjects:  []string{prefixQueued + ".*.*.*"},
+		Retention: jetstream.WorkQueuePolicy, Storage: q.storage(), Replicas: q.cfg.Replicas,
+		Discard: jetstream.DiscardOld, MaxAge: queuedAge, Duplicates: dedupeWindow,
+		RePublish: &jetstream.RePublish{Source: prefixQueued + ".>", Destination: prefixBell + ".>", HeadersOnly: true},
+	}
+}
+
+// resultsStream keeps one result per job: a job that was requeued has its
+// newest.
+func (q *Queue) resultsStream() jetstream.StreamConfig {
+	return jetstream.StreamConfig{
+		Name: streamResults, Description: "Airlock: results, for those who wait",
+		Subjects:  []string{prefixResults + ".*.*.*"},
+		Retention: jetstream.LimitsPolicy, Storage: q.storage(), Replicas: q.cfg.Replicas,
+		Discard: jetstream.DiscardOld, MaxAge: q.cfg.ResultsAge, MaxMsgsPerSubject: 1,
+		MaxMsgSize: int32(maxMessage), Duplicates: min(dedupeWindow, q.cfg.ResultsAge), AllowDirect: true,
+	}
+}
+
+func (q *Queue) bucketConfigs() []jetstream.KeyValueConfig {
+	bucket := func(name, about string, ttl time.Duration) jetstream.KeyValueConfig {
+		return jetstream.KeyValueConfig{
+			Bucket: name, Description: "Airlock: " + about, History: 1, TTL: ttl, LimitMarkerTTL: markerTTL,
+			Storage: q.storage(), Replicas: q.cfg.Replicas,
+		}
+	}
+	lanes := bucket(bucketLanes, "the requirement behind each lane's name", 0)
+	lanes.LimitMarkerTTL = 0
+	return []jetstream.KeyValueConfig{
+		lanes,
+		// Not in memory: a memory stream is gone after a restart, and with it
+		// every watch on it.
+		bucket(bucketWorkers, "the workers that are there", q.cfg.WorkerTTL),
+		bucket(bucketCancels, "jobs and batches that somebody cancelled", cancelsTTL),
+		bucket(bucketKeys, "idempotency keys", keysTTL),
+	}
+}
+
+// bind looks the buckets up.
+func (q *Queue) bind(ctx context.Context) (err error) {
+	for _, b := range []struct {
+		name string
+		into *jetstream.KeyValue
+	}{
+		{bucketLanes, &q.lanesKV}, {bucketWorkers, &q.workersKV}, {bucketCancels, &q.cancelsKV}, {bucketKeys, &q.keysKV},
+	} {
+		if *b.into, err = q.js.KeyValue(ctx, b.name); err != nil {
+			return bindError("bucket "+b.name, err)
+		}
+	}
+	if q.blobs, err = q.js.ObjectStore(ctx, bucketBlobs); err != nil {
+		return bindError("object store "+bucketBlobs, err)
+	}
+	return nil
+}
+
+func bindError(what string, err error) error {
+	for _, missing := range []error{
+		jetstream.ErrBucketNotFound, jetstream.ErrStreamNotFound, jetstream.ErrJetStreamNotEnabled,
+		jetstream.ErrJetStreamNotEnabledForAccount, nats.ErrNoResponders,
+	} {
+		if errors.Is(err, missing) {
+			return fmt.Errorf("bind to %s: %w: %w", what, ErrNoQueue, err)
+		}
+	}
+	return fmt.Errorf("bind to %s: %w", what, err)
+}

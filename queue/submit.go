@@ -1,0 +1,140 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"airlock/job"
+)
+
+// Receipt says what became of a submitted job.
+type Receipt struct {
+	// Job is the id under which the job is in the queue: the submitted one,
+	// or the earlier one's when Known.
+	Job  job.ID
+	Lane string
+	// Known is set when the tenant submitted the same content under the same
+	// key before. It may have ended already; its result is in the history.
+	Known bool
+}
+
+// SubmitOptions change how Submit treats a job.
+type SubmitOptions struct {
+	// Park accepts a job that no live worker can run: it waits for one.
+	Park bool
+}
+
+// Submit puts a job that went through Prepare into the queue and returns when
+// the queue has stored it. While the server is away it waits for half a
+// minute, or until ctx ends. Submitting the same job again is harmless: the
+// queue or the database drops the copy.
+//
+// Its error is an *UnplaceableError, a *ConflictError or a *job.FieldError, or
+// wraps ErrOverQuota, ErrQueueFull, ErrTooLarge or ErrTooManyLanes, or the
+// context's.
+func (q *Queue) Submit(ctx context.Context, j *job.Job, opt SubmitOptions) (Receipt, error) {
+	if j.ID.IsZero() {
+		return Receipt{}, errors.New("submit: the job was not prepared")
+	}
+	// Checked again, since a worker would refuse what Prepare does, and nobody
+	// would learn of it.
+	published := *j
+	if err := published.Prepare(time.Now()); err != nil {
+		return Receipt{}, fmt.Errorf("submit: %w", err)
+	}
+	j = &published
+	body, err := encodeJob(j)
+	if err != nil {
+		return Receipt{}, err
+	}
+	if !opt.Park {
+		if err := q.Placeable(ctx, j); err != nil {
+			return Receipt{}, err
+		}
+	}
+	receipt := Receipt{Job: j.ID, Lane: j.Requires.Lane()}
+	if j.Key != "" {
+		earlier, err := q.claimKey(ctx, j)
+		if err != nil {
+			return Receipt{}, err
+		}
+		receipt.Job, receipt.Known = earlier, earlier != j.ID
+	}
+	if err := q.registerLane(ctx, j.Requires); err != nil {
+		return Receipt{}, err
+	}
+	// A known job is published too, under its first id: had the first
+	// submitter died before its publish, the job would be lost for good.
+	if receipt.Known {
+		published.ID = receipt.Job
+		if body, err = encodeJob(j); err != nil {
+			return Receipt{}, err
+		}
+	}
+	if err := q.enqueue(ctx, j, body, 1); err != nil {
+		return Receipt{}, err
+	}
+	return receipt, nil
+}
+
+// claim is the value of a key.
+type claim struct {
+	Job    job.ID `json:"job"`
+	Digest string `json:"digest"`
+}
+
+// keyTries bounds the race with a key that expires just now.
+const keyTries = 3
+
+// claimKey takes the job's key, or finds whose it is: it returns the id that
+// the key stands for.
+func (q *Queue) claimKey(ctx context.Context, j *job.Job) (job.ID, error) {
+	key, err := keyOf(j.Tenant, j.Key)
+	if err != nil {
+		return job.ID{}, err
+	}
+	digest, err := j.ContentDigest()
+	if err != nil {
+		return job.ID{}, fmt.Errorf("digest job: %w", err)
+	}
+	value, err := json.Marshal(claim{Job: j.ID, Digest: digest})
+	if err != nil {
+		return job.ID{}, fmt.Errorf("encode key: %w", err)
+	}
+	for range keyTries {
+		_, err = q.keysKV.Create(ctx, key, value)
+		if err == nil {
+			return j.ID, nil
+		}
+		if !errors.Is(err, jetstream.ErrKeyExists) {
+			return job.ID{}, fmt.Errorf("claim key: %w", err)
+		}
+		var entry jetstream.KeyValueEntry
+		if entry, err = q.keysKV.Get(ctx, key); err == nil {
+			return compareClaim(j, digest, entry.Value())
+		}
+		if !errors.Is(err, jetstream.ErrKeyNotFound) {
+			break
+		}
+	}
+	return job.ID{}, fmt.Errorf("read key: %w", err)
+}
+
+func compareClaim(j *job.Job, digest string, value []byte) (job.ID, error) {
+	var earlier claim
+	if err := json.Unmarshal(value, &earlier); err != nil {
+		return job.ID{}, fmt.Errorf("decode key: %w", err)
+	}
+	if earlier.Job.IsZero() {
+		return job.ID{}, errors.New("decode key: it names no job")
+	}
+	if earlier.Digest != digest {
+		return job.ID{}, &ConflictError{Key: j.Key, Earlier: earlier.Job}
+	}
+	return earlier.Job, nil
+}
