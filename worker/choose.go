@@ -1,0 +1,23 @@
+package worker
+
+import (
+	"fmt"
+	"strings"
+
+	"airlock/job"
+)
+
+// choose picks the first sandbox that satisfies the job, or says why none
+// does.
+func (w *Worker) choose(j *job.Job) (*Sandbox, error) {
+	var reasons []string
+	for i := range w.cfg.Sandboxes {
+		box := &w.cfg.Sandboxes[i]
+		why := j.Requires.Unmet(box.Can.Offer)
+		if why == "" {
+			return box, nil
+		}
+		reasons = append(reasons, box.Name+": "+why)
+	}
+	return nil, fmt.Errorf("no backend here fits: %s", strings.Join(reasons, "; "))
+}

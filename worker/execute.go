@@ -1,0 +1,138 @@
+package worker
+
+import (
+	"context"
+	"io"
+	"time"
+
+	"airlock/backends"
+	"airlock/job"
+)
+
+// execute runs one guest and judges its end. It does not touch the ledger.
+// When ctx has ended already, no guest starts and the cause is the result.
+func (w *Worker) execute(ctx context.Context, a *job.Attempt, box *Sandbox) *job.Result {
+	if over := a.Job.Limits.Above(w.cfg.Max); over != "" {
+		return bare(a, box, job.StatusInfraError, errLimitAboveMaximum, over+" on this worker")
+	}
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	if !a.Job.Deadline.IsZero() {
+		timer := time.AfterFunc(time.Until(a.Job.Deadline), func() { end(job.ErrExpired) })
+		defer timer.Stop()
+		if !time.Now().Before(a.Job.Deadline) {
+			end(job.ErrExpired)
+		}
+	}
+	if cause := context.Cause(ctx); cause != nil {
+		return interrupted(a, box, cause)
+	}
+
+	run := &guestRun{
+		attempt: a, box: box,
+		clock:  newClock(a.Job.Limits.Wall.Std(), func() { end(job.ErrTimeout) }),
+		output: newOutput(a.Job.Limits.Output, func() { end(job.ErrOutputLimit) }),
+	}
+	run.outcome, run.err = box.Backend.Run(ctx, run.task(w.cfg.Tools))
+	run.wall = run.clock.stop()
+	run.cause = context.Cause(ctx)
+	return run.result()
+}
+
+// guestRun is everything that is known of one guest.
+type guestRun struct {
+	attempt *job.Attempt
+	box     *Sandbox
+	clock   *clock
+	output  *output
+
+	// report and serveErr are written by Serve, which has returned before
+	// the backend's Run does.
+	report   *job.Report
+	serveErr error
+
+	outcome backends.Outcome
+	err     error
+	cause   error
+	wall    time.Duration
+}
+
+func (g *guestRun) task(tools ToolServer) backends.Task {
+	j := g.attempt.Job
+	return backends.Task{
+		Job:     j.ID,
+		Attempt: g.attempt.Number,
+		Limits:  j.Limits,
+		Enforce: j.Requires.Limits,
+		Stdin:   j.Stdin,
+		Stdout:  &g.output.stdout,
+		Stderr:  &g.output.stderr,
+		Serve: func(ctx context.Context, channel io.ReadWriteCloser) error {
+			g.report, g.serveErr = tools.Serve(ctx, g.attempt, channel, g.clock.hooks())
+			return g.serveErr
+		},
+	}
+}
+
+// result is the judged end with all that was measured.
+func (g *guestRun) result() *job.Result {
+	if g.report == nil {
+		g.report = &job.Report{}
+	}
+	end := g.judge()
+	r := base(g.attempt, g.box)
+	r.Status, r.Error = end.status, end.err
+	if end.status == job.StatusOK {
+		r.Value, r.Lossy = g.report.Value, g.report.Lossy
+	}
+	r.Stdout, r.StdoutBytes, r.StdoutTruncated = g.output.stdout.kept, g.output.stdout.total, g.output.stdout.truncated()
+	r.Stderr, r.StderrBytes, r.StderrTruncated = g.output.stderr.kept, g.output.stderr.total, g.output.stderr.truncated()
+	r.ToolCalls, r.AuditHead = g.report.ToolCalls, g.report.AuditHead
+	r.Events = g.events(end.status)
+	r.Isolation = g.box.Can.Isolated
+	g.exit(r)
+	g.usage(&r.Usage)
+	return r
+}
+
+func (g *guestRun) exit(r *job.Result) {
+	switch g.outcome.Cause {
+	case backends.Exited:
+		code := g.outcome.ExitCode
+		r.ExitCode = &code
+	default:
+		r.Signal = g.outcome.Signal
+	}
+}
+
+func (g *guestRun) usage(u *job.Usage) {
+	u.Wall, u.ToolWait = job.Duration(g.wall), job.Duration(g.report.ToolWait)
+	u.CPU = job.Duration(g.outcome.CPU)
+	u.PeakMemory, u.PeakProcesses = g.outcome.PeakMemory, g.outcome.PeakProcesses
+	if !g.report.Ready.IsZero() {
+		u.Startup = job.Duration(g.report.Ready.Sub(g.attempt.Claimed))
+	}
+}
+
+// base is a result that names its attempt and nothing else.
+func base(a *job.Attempt, box *Sandbox) *job.Result {
+	r := &job.Result{
+		Job: a.Job.ID, Key: a.Job.Key, Tenant: a.Job.Tenant, Batch: a.Job.Batch,
+		Attempt: a.Number, Worker: a.Worker, Finished: time.Now().UTC(),
+	}
+	if box != nil {
+		r.Backend = box.Name
+	}
+	if !a.Queued.IsZero() {
+		r.Usage.QueueWait = job.Duration(max(0, a.Claimed.Sub(a.Queued)))
+	}
+	return r
+}
+
+// bare is the result of an attempt in which no guest ran.
+func bare(a *job.Attempt, box *Sandbox, status job.Status, code, message string) *job.Result {
+	r := base(a, box)
+	r.Status = status
+	r.Error = &job.Error{Type: code, Message: message}
+	return r
+}

@@ -1,0 +1,200 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"airlock/job"
+)
+
+const (
+	// pauseUnreachable is how long a delivery waits in the queue when the
+	// ledger cannot be reached: short, since a delayed delivery takes the
+	// place of a running one.
+	pauseUnreachable = 2 * time.Second
+	// pauseUnfit is the same for a job that no backend here fits any more.
+	pauseUnfit = time.Second
+	// maxHeldPause bounds the wait for another worker's lease.
+	maxHeldPause = 10 * time.Second
+	// commitPatience is how long the end of an attempt is tried to be
+	// committed; the lease's own end comes first while heartbeats fail too.
+	commitPatience = 10 * time.Minute
+	// afterCommit bounds acknowledging and announcing, each of which the
+	// reconciler makes good if it fails.
+	afterCommit = 15 * time.Second
+)
+
+// Handle takes a delivered job to its end: claim, run, commit, acknowledge,
+// announce. It returns when nothing of the attempt is left. ctx ends it early
+// only to leave at once; Cancel and HandBack are the orderly ways.
+func (w *Worker) Handle(ctx context.Context, d job.Delivery) {
+	log := w.cfg.Log.With().Str(fieldJob, d.Job.ID.String()).Logger()
+	box, err := w.choose(d.Job)
+	if err != nil {
+		log.Warn().Err(err).Msg("job given back")
+		w.later(log, d, pauseUnfit)
+		return
+	}
+	asked := time.Now()
+	claim, err := w.cfg.Ledger.Claim(ctx, job.ClaimRequest{
+		Job: d.Job, Generation: d.Generation, Worker: w.cfg.ID, Backend: box.Name, Queued: d.Queued,
+	})
+	if err != nil {
+		log.Warn().Err(err).Msg("job not claimed")
+		w.later(log, d, jitter(pauseUnreachable))
+		return
+	}
+	switch claim.Verdict {
+	case job.Claimed:
+		w.run(ctx, log, d, box, claim, asked)
+	case job.Held:
+		w.later(log, d, jitter(min(claim.LeaseLeft+time.Second, maxHeldPause)))
+	case job.Ended, job.Superseded, job.Postponed, job.Mismatched:
+		log.Debug().Stringer(fieldVerdict, claim.Verdict).Msg("delivery needs no run")
+		w.acknowledge(ctx, log, d)
+	}
+}
+
+func (w *Worker) run(ctx context.Context, log zerolog.Logger, d job.Delivery, box *Sandbox, claim job.Claim, asked time.Time) {
+	a := &job.Attempt{
+		Job: d.Job, Number: claim.Attempt, Worker: w.cfg.ID, Backend: box.Name,
+		Queued: claim.Queued, Claimed: time.Now(),
+	}
+	log = log.With().Int(fieldAttempt, a.Number).Str(fieldBackend, box.Name).Str(fieldTenant, d.Job.Tenant).
+		Str(fieldBatch, d.Job.Batch).Logger()
+	runCtx, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	l := w.hold(a, d, asked, end)
+	defer w.drop(l)
+	log.Info().Msg("job claimed")
+
+	if claim.CancelRequested || w.cfg.Cancelled(d.Job) {
+		end(job.ErrCancelled)
+	}
+	result := w.execute(runCtx, a, box)
+	if cause := context.Cause(runCtx); silent(cause) {
+		log.Warn().Str(fieldReason, cause.Error()).Msg("attempt abandoned")
+		return
+	} else if errors.Is(cause, job.ErrShutdown) && result.Status == job.StatusInfraError {
+		w.handBack(log, a, d)
+		return
+	}
+	w.conclude(runCtx, log, l, result)
+}
+
+// conclude commits the end of an attempt, then acknowledges, then announces.
+func (w *Worker) conclude(ctx context.Context, log zerolog.Logger, l *lease, result *job.Result) {
+	state, err := w.commit(ctx, l.attempt, result)
+	if err != nil {
+		log.Error().Err(err).Str(fieldStatus, string(result.Status)).Msg("end of attempt not recorded")
+		return
+	}
+	event := log.Info().Str(fieldState, string(state)).Str(fieldStatus, string(result.Status)).
+		Dur(fieldWall, result.Usage.Wall.Std()).Int(fieldCalls, result.ToolCalls)
+	if result.Status == job.StatusInfraError && result.Error != nil {
+		event = event.Str(fieldReason, result.Error.Message)
+	}
+	event.Msg("attempt ended")
+	w.acknowledge(ctx, log, l.deliver)
+	if state.Ended() {
+		announce(ctx, log, w.cfg.Ledger, w.cfg.Results, result)
+	}
+}
+
+// commit tries until it is done, fenced off, or the lease is lost. A result
+// that the ledger cannot store is replaced by one that says so: a result is
+// never lost for its content.
+func (w *Worker) commit(ctx context.Context, a *job.Attempt, result *job.Result) (job.State, error) {
+	// The guest is gone: only the loss of the lease may stop this.
+	deadline := time.Now().Add(commitPatience)
+	for pause := 50 * time.Millisecond; ; pause = min(2*pause, 2*time.Second) {
+		state, err := w.record(context.WithoutCancel(ctx), a, result)
+		switch {
+		case err == nil:
+			return state, nil
+		case errors.Is(err, job.ErrFenced):
+			return "", err
+		case !errors.Is(err, job.ErrUnreachable) && final(result):
+			return "", err
+		case !errors.Is(err, job.ErrUnreachable):
+			w.cfg.Log.Error().Err(err).Str(fieldJob, a.Job.ID.String()).Msg("result cannot be stored as it is")
+			result = unstorable(result, err)
+		}
+		if silent(context.Cause(ctx)) {
+			return "", context.Cause(ctx)
+		}
+		if time.Now().After(deadline) {
+			return "", err
+		}
+		time.Sleep(jitter(pause))
+	}
+}
+
+func (w *Worker) record(ctx context.Context, a *job.Attempt, result *job.Result) (job.State, error) {
+	if result.Status != job.StatusInfraError || final(result) {
+		state := job.StateFinished
+		if result.Status == job.StatusInfraError {
+			state = job.StateDead
+		}
+		return state, w.cfg.Ledger.Finish(ctx, a, result)
+	}
+	return w.cfg.Ledger.Retry(ctx, a, result, retryAfter(a.Number))
+}
+
+// retryAfter grows with the attempts and is spread, so that jobs which failed
+// together do not return together.
+func retryAfter(attempt int) time.Duration {
+	return jitter(min(time.Second<<min(attempt-1, 6), time.Minute))
+}
+
+// jitter spreads a pause over 75 to 125 percent.
+func jitter(d time.Duration) time.Duration {
+	return d*3/4 + rand.N(max(d/2, 1))
+}
+
+// handBack gives a job that was interrupted by a shutdown to another worker.
+func (w *Worker) handBack(log zerolog.Logger, a *job.Attempt, d job.Delivery) {
+	ctx, cancel := context.WithTimeout(context.Background(), afterCommit)
+	defer cancel()
+	if err := w.cfg.Ledger.Release(ctx, a); err != nil {
+		log.Warn().Err(err).Msg("job not released; its lease will run out")
+		return
+	}
+	log.Info().Msg("job handed back")
+	w.later(log, d, 0)
+}
+
+func (w *Worker) later(log zerolog.Logger, d job.Delivery, pause time.Duration) {
+	if err := d.Later(pause); err != nil {
+		log.Warn().Err(err).Msg("delivery not given back; the queue will deliver it again")
+	}
+}
+
+func (w *Worker) acknowledge(ctx context.Context, log zerolog.Logger, d job.Delivery) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), afterCommit)
+	defer cancel()
+	if err := d.Ack(ctx); err != nil {
+		log.Warn().Err(err).Msg("job not acknowledged; it will be delivered again and found ended")
+	}
+}
+
+// announce tells submitters, then notes that they were told. Both may be
+// repeated: the announcement is deduplicated, and the reconciler repeats what
+// was not noted.
+func announce(ctx context.Context, log zerolog.Logger, ledger interface {
+	Announced(ctx context.Context, id job.ID) error
+}, results Announcer, r *job.Result) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), afterCommit)
+	defer cancel()
+	err := results.Announce(ctx, r)
+	if err == nil {
+		err = ledger.Announced(ctx, r.Job)
+	}
+	if err != nil {
+		log.Warn().Err(err).Str(fieldJob, r.Job.String()).Msg("result not announced; the reconciler will")
+	}
+}

@@ -1,0 +1,102 @@
+package worker
+
+import (
+	"context"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"airlock/backends"
+	"airlock/job"
+)
+
+// Ledger is where claims and ends are decided. Its errors wrap
+// job.ErrUnreachable when trying again is right, and job.ErrFenced when the
+// attempt is no longer ours.
+type Ledger interface {
+	Claim(ctx context.Context, r job.ClaimRequest) (job.Claim, error)
+	Heartbeat(ctx context.Context, worker string, held []job.Holding) ([]job.Heartbeat, error)
+	Finish(ctx context.Context, a *job.Attempt, r *job.Result) error
+	Retry(ctx context.Context, a *job.Attempt, r *job.Result, after time.Duration) (job.State, error)
+	Release(ctx context.Context, a *job.Attempt) error
+	Announced(ctx context.Context, id job.ID) error
+}
+
+// Announcer tells submitters of a result that is committed.
+type Announcer interface {
+	Announce(ctx context.Context, r *job.Result) error
+}
+
+// ToolServer holds a guest's conversation.
+type ToolServer interface {
+	Serve(ctx context.Context, a *job.Attempt, channel io.ReadWriteCloser, clock job.Clock) (*job.Report, error)
+}
+
+// Sandbox is a backend that probed well.
+type Sandbox struct {
+	Name    string
+	Backend backends.Backend
+	Can     backends.Capabilities
+}
+
+// Config is what a Worker needs. All fields but Max, Cancelled and Trace are
+// required.
+type Config struct {
+	// ID is new for each process, so that a restarted worker is another one.
+	ID      string
+	Ledger  Ledger
+	Results Announcer
+	Tools   ToolServer
+	// Sandboxes are in order of preference.
+	Sandboxes []Sandbox
+	// Max are the operator's ceilings; zero fields mean job.MaxLimits.
+	Max job.Limits
+	// Cancelled reports whether somebody asked for the job's end before it
+	// was claimed.
+	Cancelled func(j *job.Job) bool
+	Log       zerolog.Logger
+}
+
+// Worker runs attempts. Its methods may be called from several goroutines.
+type Worker struct {
+	cfg Config
+
+	mu sync.Mutex
+	// held are the attempts that run now, by job. Guarded by mu.
+	held map[job.ID]*lease
+}
+
+// New makes a worker; Heartbeat must run while it handles deliveries.
+func New(cfg Config) *Worker {
+	if cfg.Cancelled == nil {
+		cfg.Cancelled = func(*job.Job) bool { return false }
+	}
+	return &Worker{cfg: cfg, held: map[job.ID]*lease{}}
+}
+
+// Running is how many attempts run now.
+func (w *Worker) Running() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.held)
+}
+
+// Cancel ends the running attempts whose job matches, as cancelled.
+func (w *Worker) Cancel(match func(*job.Job) bool) {
+	for _, l := range w.leases() {
+		if match(l.attempt.Job) {
+			l.end(job.ErrCancelled)
+		}
+	}
+}
+
+// HandBack ends all running attempts and gives their jobs back to the queue
+// without counting the attempt. It is what remains when a drain takes too
+// long.
+func (w *Worker) HandBack() {
+	for _, l := range w.leases() {
+		l.end(job.ErrShutdown)
+	}
+}
