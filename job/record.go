@@ -2,7 +2,7 @@ package job
 
 import "time"
 
-// Record is what the history knows of a job, without code and output.
+// Record is where a job stands and how it came there, without code and output.
 type Record struct {
 	ID       ID                `json:"id"`
 	Key      string            `json:"key,omitzero"`
@@ -12,33 +12,43 @@ type Record struct {
 	Lane     string            `json:"lane"`
 	Priority Priority          `json:"priority"`
 	State    State             `json:"state"`
-	// Status is set when State.Ended.
-	Status          Status          `json:"status,omitzero"`
-	CancelRequested bool            `json:"cancel_requested,omitzero"`
-	Generation      int             `json:"generation"`
-	Failures        int             `json:"failures,omitzero"`
-	MaxAttempts     int             `json:"max_attempts"`
-	Submitted       time.Time       `json:"submitted"`
-	NotBefore       time.Time       `json:"not_before,omitzero"`
-	Deadline        time.Time       `json:"deadline,omitzero"`
-	Finished        time.Time       `json:"finished,omitzero"`
-	Attempts        []AttemptRecord `json:"attempts,omitzero"`
+	// Status is set when State.Ended; Error is then the result's, without
+	// its traceback.
+	Status     Status `json:"status,omitzero"`
+	Error      *Error `json:"error,omitzero"`
+	Generation int    `json:"generation"`
+	// Attempt is the newest attempt's number, Failures how many of them
+	// failed by our fault since the last requeue.
+	Attempt     int `json:"attempt,omitzero"`
+	Failures    int `json:"failures,omitzero"`
+	MaxAttempts int `json:"max_attempts"`
+	// Worker holds the job, or held it last.
+	Worker          string    `json:"worker,omitzero"`
+	LeaseUntil      time.Time `json:"lease_until,omitzero"`
+	CancelRequested bool      `json:"cancel_requested,omitzero"`
+	Submitted       time.Time `json:"submitted"`
+	// NotBefore is the submitter's, then that of the next retry.
+	NotBefore time.Time `json:"not_before,omitzero"`
+	Deadline  time.Time `json:"deadline,omitzero"`
+	Finished  time.Time `json:"finished,omitzero"`
+	// Attempts are there when one job was asked for.
+	Attempts []AttemptRecord `json:"attempts,omitzero"`
 }
 
-// AttemptRecord is one attempt of a Record.
+// AttemptRecord is one try at a job. Number 0 is an end that no attempt made.
 type AttemptRecord struct {
-	Number  int       `json:"number"`
-	Worker  string    `json:"worker,omitzero"`
-	Backend string    `json:"backend,omitzero"`
-	Started time.Time `json:"started"`
-	Ended   time.Time `json:"ended,omitzero"`
-	// Outcome says what became of the attempt: running, finished, retried,
-	// lost or released.
+	Number     int       `json:"number"`
+	Generation int       `json:"generation"`
+	Worker     string    `json:"worker,omitzero"`
+	Backend    string    `json:"backend,omitzero"`
+	Started    time.Time `json:"started"`
+	Ended      time.Time `json:"ended,omitzero"`
+	// Outcome is running, finished, failed (our fault, to be retried),
+	// released (given back) or lost (its worker vanished).
 	Outcome   string `json:"outcome"`
 	Status    Status `json:"status,omitzero"`
 	Error     *Error `json:"error,omitzero"`
 	ToolCalls int    `json:"tool_calls,omitzero"`
-	Usage     Usage  `json:"usage,omitzero"`
 }
 
 // Filter chooses records of a tenant, newest first.

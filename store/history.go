@@ -1,0 +1,195 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/jackc/pgx/v5"
+
+	"airlock/job"
+)
+
+// recordColumns are what scanRecord reads, of jobs j and attempts a.
+const recordColumns = `
+    j.id, j.tenant, j.batch, j.key, j.labels, j.lane, j.priority, j.state, j.status, j.generation, j.attempt, j.failures,
+    j.max_attempts, j.worker, j.cancel_requested, j.queued_at, j.not_before, j.deadline, j.lease_until, j.ended_at,
+    a.error_type, a.error_message`
+
+func scanRecord(row pgx.CollectableRow) (job.Record, error) {
+	var (
+		rec                                 job.Record
+		id                                  [16]byte
+		batch, worker, status               *string
+		key, labels, kind, message          []byte
+		notBefore, deadline, lease, endedAt *time.Time
+	)
+	err := row.Scan(
+		&id, &rec.Tenant, &batch, &key, &labels, &rec.Lane, &rec.Priority, &rec.State, &status, &rec.Generation, &rec.Attempt,
+		&rec.Failures, &rec.MaxAttempts, &worker, &rec.CancelRequested, &rec.Submitted, &notBefore, &deadline, &lease, &endedAt,
+		&kind, &message)
+	if err != nil {
+		return job.Record{}, err
+	}
+	rec.ID, rec.Batch, rec.Key, rec.Worker = job.ID(id), deref(batch), string(key), deref(worker)
+	rec.Status, rec.Error = job.Status(deref(status)), shortError(kind, message)
+	rec.Submitted, rec.NotBefore, rec.Deadline = rec.Submitted.UTC(), deref(notBefore).UTC(), deref(deadline).UTC()
+	rec.LeaseUntil, rec.Finished = deref(lease).UTC(), deref(endedAt).UTC()
+	if len(labels) > len("{}") {
+		if err := json.Unmarshal(labels, &rec.Labels); err != nil {
+			return job.Record{}, fmt.Errorf("stored labels of job %s: %w", rec.ID, err)
+		}
+	}
+	return rec, nil
+}
+
+func shortError(kind, message []byte) *job.Error {
+	if len(kind)+len(message) == 0 {
+		return nil
+	}
+	return &job.Error{Type: string(kind), Message: string(message)}
+}
+
+// Job returns where a job stands, with all its attempts. ErrNotFound if the
+// tenant has no such job.
+func (s *Store) Job(ctx context.Context, tenant string, id job.ID) (job.Record, error) {
+	rec, err := one(ctx, s, "read job", scanRecord, `
+		SELECT `+recordColumns+`
+		FROM jobs j
+		LEFT JOIN attempts a ON a.job = j.id AND a.number = j.ended_by
+		WHERE j.tenant = $1 AND j.id = $2`, tenant, [16]byte(id))
+	if err != nil {
+		return job.Record{}, err
+	}
+	rec.Attempts, err = collect(ctx, s, "read attempts", scanAttempt, `
+		SELECT number, generation, worker, backend, outcome, status, error_type, error_message, tool_calls, started_at, ended_at
+		FROM attempts
+		WHERE job = $1
+		ORDER BY number`, [16]byte(id))
+	return rec, err
+}
+
+func scanAttempt(row pgx.CollectableRow) (job.AttemptRecord, error) {
+	var a job.AttemptRecord
+	var status *string
+	var kind, message []byte
+	var ended *time.Time
+	err := row.Scan(&a.Number, &a.Generation, &a.Worker, &a.Backend, &a.Outcome, &status, &kind, &message,
+		&a.ToolCalls, &a.Started, &ended)
+	a.Status, a.Error = job.Status(deref(status)), shortError(kind, message)
+	a.Started, a.Ended = a.Started.UTC(), deref(ended).UTC()
+	return a, err
+}
+
+const (
+	defaultHistory = 100
+	maxHistory     = 1000
+)
+
+// History lists a tenant's jobs, newest first, without their attempts.
+func (s *Store) History(ctx context.Context, tenant string, f job.Filter) ([]job.Record, error) {
+	sql, args := historyQuery(tenant, f)
+	return collect(ctx, s, "read history", scanRecord, sql, args...)
+}
+
+// historyQuery names only the columns that choose, so that each combination has its
+// own plan and index.
+func historyQuery(tenant string, f job.Filter) (string, []any) {
+	where, args := []string{"j.tenant = $1"}, []any{tenant}
+	add := func(condition string, value any) {
+		args = append(args, value)
+		where = append(where, fmt.Sprintf(condition, len(args)))
+	}
+	if f.Batch != "" {
+		add("j.batch = $%d", f.Batch)
+	}
+	if f.Status != "" {
+		add("j.status = $%d", string(f.Status))
+	}
+	if !f.Since.IsZero() {
+		add("j.id >= airlock_id_floor($%d)", f.Since)
+	}
+	if !f.Before.IsZero() {
+		add("j.id < $%d", [16]byte(f.Before))
+	}
+	limit := f.Limit
+	if limit <= 0 {
+		limit = defaultHistory
+	}
+	args = append(args, min(limit, maxHistory))
+	return `
+		SELECT ` + recordColumns + `
+		FROM jobs j
+		LEFT JOIN attempts a ON a.job = j.id AND a.number = j.ended_by
+		WHERE ` + strings.Join(where, " AND ") + fmt.Sprintf(`
+		ORDER BY j.id DESC
+		LIMIT $%d`, len(args)), args
+}
+
+// Dead lists a tenant's dead jobs, newest first.
+func (s *Store) Dead(ctx context.Context, tenant string, limit int) ([]job.Record, error) {
+	return s.History(ctx, tenant, job.Filter{Status: job.StatusInfraError, Limit: limit})
+}
+
+// Requeue gives a dead job all its tries anew and returns it to be published
+// and confirmed by Republished. Attempts keep counting up. ErrNotFound if the
+// tenant has no such job, ErrNotDead if it is not dead.
+func (s *Store) Requeue(ctx context.Context, tenant string, id job.ID) (job.Republish, error) {
+	ctx, cancel := written(ctx)
+	defer cancel()
+	taken, err := s.republishes(ctx, "requeue", `
+		WITH told AS (
+		    DELETE FROM announcements WHERE job = $2 AND EXISTS (
+		        SELECT FROM jobs WHERE tenant = $1 AND id = $2 AND state = 'dead')
+		)
+		UPDATE jobs SET
+		    state = 'queued', generation = generation + 1, publish_due = now() + $3::interval, failures = 0, deaths = 0,
+		    status = NULL, ended_at = NULL, ended_by = NULL, cancel_requested = false
+		WHERE tenant = $1 AND id = $2 AND state = 'dead'
+		RETURNING id, generation, spec, $4::text`, tenant, [16]byte(id), confirmWithin, reasonRequeued)
+	if err == nil && len(taken) == 1 {
+		return taken[0], nil
+	}
+	if err == nil {
+		if _, err = s.Job(ctx, tenant, id); err == nil {
+			err = fmt.Errorf("requeue: %w", ErrNotDead)
+		}
+	}
+	return job.Republish{}, err
+}
+
+// Batch counts the jobs of a batch. ErrNotFound if the tenant has no such
+// batch.
+func (s *Store) Batch(ctx context.Context, tenant, batch string) (job.Summary, error) {
+	type count struct {
+		state  job.State
+		status job.Status
+		n      int
+	}
+	rows, err := collect(ctx, s, "count batch", func(row pgx.CollectableRow) (count, error) {
+		var c count
+		err := row.Scan(&c.state, &c.status, &c.n)
+		return c, err
+	}, `
+		SELECT state, coalesce(status, ''), count(*)
+		FROM jobs
+		WHERE tenant = $1 AND batch = $2
+		GROUP BY state, status`, tenant, batch)
+	if err != nil {
+		return job.Summary{}, err
+	}
+	if len(rows) == 0 {
+		return job.Summary{}, fmt.Errorf("count batch: %w", ErrNotFound)
+	}
+	counts := job.Summary{Batch: batch, States: map[job.State]int{}, Statuses: map[job.Status]int{}}
+	for _, c := range rows {
+		counts.Total += c.n
+		counts.States[c.state] += c.n
+		if c.state.Ended() {
+			counts.Statuses[c.status] += c.n
+		}
+	}
+	return counts, nil
+}

@@ -1,0 +1,140 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/jackc/pgx/v5"
+
+	"airlock/job"
+)
+
+// resultColumns are what scanResult reads, of jobs j and attempts a.
+const resultColumns = `
+    j.id, j.key, j.tenant, j.batch, j.ended_at,
+    a.number, a.worker, a.backend, a.status, a.value, a.lossy, a.error_type, a.error_message, a.error_traceback,
+    a.stdout, a.stdout_bytes, a.stdout_truncated, a.stderr, a.stderr_bytes, a.stderr_truncated,
+    a.exit_code, a.signal, a.tool_calls, a.usage, a.facts, a.audit_head`
+
+func scanResult(row pgx.CollectableRow) (*job.Result, error) {
+	var (
+		r                        job.Result
+		id                       [16]byte
+		key, value, usage, rest  []byte
+		batch, signal, head      *string
+		kind, message, traceback []byte
+		exitCode                 *int64
+		finished                 time.Time
+		stdout, stderr           []byte
+	)
+	err := row.Scan(
+		&id, &key, &r.Tenant, &batch, &finished,
+		&r.Attempt, &r.Worker, &r.Backend, &r.Status, &value, &r.Lossy, &kind, &message, &traceback,
+		&stdout, &r.StdoutBytes, &r.StdoutTruncated, &stderr, &r.StderrBytes, &r.StderrTruncated,
+		&exitCode, &signal, &r.ToolCalls, &usage, &rest, &head)
+	if err != nil {
+		return nil, err
+	}
+	r.Job, r.Key, r.Batch, r.Finished = job.ID(id), string(key), deref(batch), finished.UTC()
+	r.Value, r.Stdout, r.Stderr = jsontext.Value(value), job.Bytes(stdout), job.Bytes(stderr)
+	r.Signal, r.AuditHead = deref(signal), deref(head)
+	if len(kind)+len(message)+len(traceback) > 0 {
+		r.Error = &job.Error{Type: string(kind), Message: string(message), Traceback: string(traceback)}
+	}
+	if exitCode != nil {
+		code := int(*exitCode)
+		r.ExitCode = &code
+	}
+	return &r, decodeFacts(&r, usage, rest)
+}
+
+func decodeFacts(r *job.Result, usage, rest []byte) error {
+	if len(usage) > 0 {
+		if err := json.Unmarshal(usage, &r.Usage); err != nil {
+			return fmt.Errorf("stored usage of job %s: %w", r.Job, err)
+		}
+	}
+	if len(rest) == 0 {
+		return nil
+	}
+	var f facts
+	if err := json.Unmarshal(rest, &f); err != nil {
+		return fmt.Errorf("stored facts of job %s: %w", r.Job, err)
+	}
+	r.Events, r.Isolation, r.Artifacts, r.Verdict = f.Events, f.Isolation, f.Artifacts, f.Verdict
+	return nil
+}
+
+func deref[T any](p *T) T {
+	if p == nil {
+		var zero T
+		return zero
+	}
+	return *p
+}
+
+// Result returns what a job gave; ErrNotFound if the tenant has no such job or
+// it has not ended.
+func (s *Store) Result(ctx context.Context, tenant string, id job.ID) (*job.Result, error) {
+	return one(ctx, s, "read result", scanResult, `
+		SELECT `+resultColumns+`
+		FROM jobs j
+		JOIN attempts a ON a.job = j.id AND a.number = j.ended_by
+		WHERE j.tenant = $1 AND j.id = $2`, tenant, [16]byte(id))
+}
+
+// BatchResults returns up to limit results of a batch in the order of their
+// jobs' ids, those after the given id; the zero ID starts at the first.
+func (s *Store) BatchResults(ctx context.Context, tenant, batch string, after job.ID, limit int) ([]*job.Result, error) {
+	return collect(ctx, s, "read results of batch", scanResult, `
+		SELECT `+resultColumns+`
+		FROM jobs j
+		JOIN attempts a ON a.job = j.id AND a.number = j.ended_by
+		WHERE j.tenant = $1 AND j.batch = $2 AND j.id > $3
+		ORDER BY j.id
+		LIMIT $4`, tenant, batch, [16]byte(after), limit)
+}
+
+// Calls returns the audit of all attempts of a job, in order. ErrNotFound if
+// the tenant has no such job.
+func (s *Store) Calls(ctx context.Context, tenant string, id job.ID) ([]job.Call, error) {
+	calls, err := collect(ctx, s, "read calls", scanCall, `
+		SELECT
+		    c.attempt, c.seq, c.namespace, c.name, c.arguments, c.state, c.answer, c.code, c.message, c.detail,
+		    c.started_at, c.ended_at, c.provider, c.schema_digest, c.start_link, c.start_hash, c.end_link, c.end_hash
+		FROM tool_calls c
+		JOIN jobs j ON j.id = c.job
+		WHERE j.tenant = $1 AND j.id = $2 AND c.job = $2
+		ORDER BY c.attempt, c.seq`, tenant, [16]byte(id))
+	if err != nil || len(calls) > 0 {
+		for i := range calls {
+			calls[i].Job = id
+		}
+		return calls, err
+	}
+	_, err = one(ctx, s, "read calls", pgx.RowTo[bool], `SELECT true FROM jobs WHERE tenant = $1 AND id = $2`, tenant, [16]byte(id))
+	return nil, err
+}
+
+func scanCall(row pgx.CollectableRow) (job.Call, error) {
+	var (
+		c                                  job.Call
+		arguments, answer, message, detail []byte
+		code, provider, schema             *string
+		started                            time.Time
+		ended                              *time.Time
+		startLink, endLink                 *int
+	)
+	err := row.Scan(
+		&c.Attempt, &c.Seq, &c.Namespace, &c.Name, &arguments, &c.State, &answer, &code, &message, &detail,
+		&started, &ended, &provider, &schema, &startLink, &c.StartHash, &endLink, &c.EndHash)
+	c.Arguments, c.Answer = jsontext.Value(arguments), jsontext.Value(answer)
+	c.Code, c.Message, c.Detail = deref(code), string(message), string(detail)
+	c.Started, c.Ended = started.UTC(), deref(ended).UTC()
+	c.Provider, c.SchemaDigest = deref(provider), deref(schema)
+	c.StartLink, c.EndLink = deref(startLink), deref(endLink)
+	return c, err
+}
