@@ -1,0 +1,40 @@
+// Package all lists the backends. It is the one place that knows all of them;
+// a new backend is one more line here.
+package all
+
+import (
+	"airlock/backends"
+	"airlock/backends/bubblewrap"
+	"airlock/backends/fake"
+	"airlock/backends/local"
+
+	"github.com/rs/zerolog"
+)
+
+// Config is what the constructors need.
+type Config struct {
+	// Python is the guests' interpreter; each backend finds one if it is "".
+	Python string
+	// AllowNoIsolation lets the local backend probe well.
+	AllowNoIsolation bool
+	Log              zerolog.Logger
+}
+
+// Named is a backend that may or may not work on this host: Probe says.
+type Named struct {
+	Name    string
+	Backend backends.Backend
+	// Auto says that a worker offers the backend without being asked for it
+	// by name. Those that isolate nothing are never offered so.
+	Auto bool
+}
+
+// All makes every backend, in order of preference. Constructors touch nothing
+// of the host. The caller closes each.
+func All(cfg Config) []Named {
+	return []Named{
+		{bubblewrap.Name, bubblewrap.New(bubblewrap.Config{Python: cfg.Python, Log: cfg.Log}), true},
+		{local.Name, local.New(local.Config{Python: cfg.Python, AllowNoIsolation: cfg.AllowNoIsolation, Log: cfg.Log}), false},
+		{fake.Name, fake.New(fake.Config{}), false},
+	}
+}

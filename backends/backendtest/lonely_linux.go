@@ -1,0 +1,71 @@
+package backendtest
+
+import (
+	"maps"
+	"slices"
+	"testing"
+
+	"airlock/backends"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+)
+
+// lonely are the stories that count what this process holds, so that nothing
+// else may run beside them.
+func lonely() []story {
+	return []story{{name: "nothing stays: descriptors, goroutines, children, mounts, files", act: nothingStays}}
+}
+
+// nothingStays compares what this process holds before and after guests of
+// every kind of end. The first round may open what the backend keeps for good,
+// such as its cgroup.
+func nothingStays(t *testing.T, s *suite) {
+	everyEnd(t, s)
+	before, running := hold(), goleak.IgnoreCurrent()
+	for range 3 {
+		everyEnd(t, s)
+	}
+	after := hold()
+	if err := goleak.Find(running); err != nil {
+		t.Errorf("goroutines: %v", err)
+	}
+	if len(after.descriptors) > len(before.descriptors) {
+		maps.DeleteFunc(after.descriptors, func(fd, target string) bool { return before.descriptors[fd] == target })
+		t.Errorf("descriptors stay open: %v", after.descriptors)
+	}
+	if diff := cmp.Diff(before.mounts, after.mounts); diff != "" {
+		t.Errorf("mounts (-before +after):\n%s", diff)
+	}
+	if diff := cmp.Diff(before.groups, after.groups); diff != "" {
+		t.Errorf("control groups (-before +after):\n%s", diff)
+	}
+	if diff := cmp.Diff(before.temp, after.temp); diff != "" {
+		t.Errorf("files under %s (-before +after):\n%s", s.temp, diff)
+	}
+	for _, pid := range after.children {
+		if !slices.Contains(before.children, pid) {
+			t.Errorf("child %s is still there", pid)
+		}
+	}
+}
+
+func everyEnd(t *testing.T, s *suite) {
+	t.Helper()
+	ends := []story{
+		{code: "return 1", check: exited(0)},
+		{code: "1/0", check: raised("ZeroDivisionError")},
+		{code: "import os\nos.abort()", check: signalled("SIGABRT")},
+		{code: "import os, time\nos.write(1, b'x')\ntime.sleep(1000)", arrange: cancelAtFirstOutput, check: ended(backends.Killed)},
+		{code: "import os, time\nos.write(3, b'\\xff' * 8)\ntime.sleep(1000)", check: ended(backends.Killed)},
+		{code: helped("mark()\ndetached(lambda: time.sleep(1000))"), check: exited(0)},
+	}
+	for _, limit := range slices.Concat(memoryLimits()[:1], cpuLimits()[:1]) {
+		if offers(s.caps, limit.enforce[0]) {
+			ends = append(ends, limit)
+		}
+	}
+	for _, st := range ends {
+		st.check(t, s.run(t, st))
+	}
+}

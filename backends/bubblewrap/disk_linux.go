@@ -1,0 +1,46 @@
+package bubblewrap
+
+import (
+	"fmt"
+
+	"golang.org/x/sys/unix"
+)
+
+// writable are the file systems that a guest may write to.
+var writable = []string{"/tmp", "/workspace", "/dev/shm"}
+
+// disks are descriptors of a guest's writable file systems, which keep them
+// there after the guest is gone.
+type disks []int
+
+// open opens those of the process. Where the host forbids it, as in a
+// container without CAP_SYS_PTRACE, a full disk is not noticed.
+func (d *disks) open(pid int) {
+	if pid <= 0 {
+		return
+	}
+	for _, dir := range writable {
+		path := fmt.Sprintf("/proc/%d/root%s", pid, dir)
+		fd, err := unix.Open(path, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+		if err == nil {
+			*d = append(*d, fd)
+		}
+	}
+}
+
+// full reports whether one has no block or no inode left.
+func (d disks) full() bool {
+	for _, fd := range d {
+		var s unix.Statfs_t
+		if unix.Fstatfs(fd, &s) == nil && s.Type == unix.TMPFS_MAGIC && (s.Bfree == 0 || s.Files > 0 && s.Ffree == 0) {
+			return true
+		}
+	}
+	return false
+}
+
+func (d disks) close() {
+	for _, fd := range d {
+		_ = unix.Close(fd)
+	}
+}

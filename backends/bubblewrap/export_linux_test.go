@@ -1,0 +1,14 @@
+package bubblewrap
+
+import "airlock/backends/internal/interpreter"
+
+// What this host cannot show is tested apart.
+
+// Hint says what to do about what bwrap said.
+var Hint = hint
+
+// Mapped is the choice of the guests' users.
+var Mapped = mapped
+
+// Layout gives bwrap's options for an interpreter.
+func Layout(python interpreter.Interpreter) ([]string, error) { return layout(python, "/stage", nil) }

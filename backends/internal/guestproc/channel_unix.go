@@ -1,0 +1,92 @@
+//go:build unix
+
+package guestproc
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+// channel is the host's end of a guest's channel.
+type channel struct {
+	conn *net.UnixConn
+	// spoke is called with the pid of the process that sent the first bytes,
+	// or 0 if the system does not tell, before Read hands them on. Nothing of
+	// the job can be in the guest before.
+	spoke  func(pid int)
+	spoken atomic.Bool
+	ended  atomic.Bool
+}
+
+// newChannel makes a channel and the guest's end of it.
+func newChannel(spoke func(pid int)) (*channel, *os.File, error) {
+	syscall.ForkLock.RLock()
+	fds, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
+	if err == nil {
+		syscall.CloseOnExec(fds[0])
+		syscall.CloseOnExec(fds[1])
+	}
+	syscall.ForkLock.RUnlock()
+	if err != nil {
+		return nil, nil, fmt.Errorf("make channel: %w", err)
+	}
+	tellSender(fds[0])
+	host, guest := os.NewFile(uintptr(fds[0]), "channel"), os.NewFile(uintptr(fds[1]), "guest's channel")
+	defer host.Close()
+	conn, err := net.FileConn(host)
+	if err != nil {
+		return nil, nil, errors.Join(fmt.Errorf("make channel: %w", err), guest.Close())
+	}
+	return &channel{conn: conn.(*net.UnixConn), spoke: spoke}, guest, nil
+}
+
+// Read implements io.Reader. One goroutine at a time may call it.
+func (c *channel) Read(p []byte) (int, error) {
+	if c.spoken.Load() {
+		return c.mark(c.conn.Read(p))
+	}
+	n, pid, err := readFirst(c.conn, p)
+	if n > 0 {
+		c.spoken.Store(true)
+		c.spoke(pid)
+	}
+	return c.mark(n, err)
+}
+
+// mark notes that the guest has hung up.
+func (c *channel) mark(n int, err error) (int, error) {
+	if errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) {
+		c.ended.Store(true)
+	}
+	return n, err
+}
+
+// Write implements io.Writer.
+func (c *channel) Write(p []byte) (int, error) {
+	n, err := c.conn.Write(p)
+	if errors.Is(err, syscall.EPIPE) {
+		c.ended.Store(true)
+	}
+	return n, err
+}
+
+// Close implements io.Closer. It may be called twice, as the conversation and
+// the end of the guest both do.
+func (c *channel) Close() error {
+	if err := c.conn.Close(); !errors.Is(err, net.ErrClosed) {
+		return err
+	}
+	return nil
+}
+
+// SetDeadline, SetReadDeadline and SetWriteDeadline are those of net.Conn, for
+// a conversation that bounds how long a guest may take.
+func (c *channel) SetDeadline(t time.Time) error      { return c.conn.SetDeadline(t) }
+func (c *channel) SetReadDeadline(t time.Time) error  { return c.conn.SetReadDeadline(t) }
+func (c *channel) SetWriteDeadline(t time.Time) error { return c.conn.SetWriteDeadline(t) }
