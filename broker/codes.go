@@ -1,0 +1,53 @@
+package broker
+
+import "fmt"
+
+// Code is why a call failed, as the guest and the audit see it. The set is
+// closed; PROTOCOL.md says when each is used.
+type Code string
+
+// The codes.
+const (
+	CodeBadName             Code = "bad_name"
+	CodeNamespaceNotAllowed Code = "namespace_not_allowed"
+	CodeNotGranted          Code = "not_granted"
+	CodeUnknownTool         Code = "unknown_tool"
+	CodeNoProvider          Code = "no_provider"
+	CodeBadArguments        Code = "bad_arguments"
+	CodeToolLimit           Code = "tool_limit"
+	CodeToolTimeLimit       Code = "tool_time_limit"
+	CodeTooLarge            Code = "too_large"
+	CodeTimeout             Code = "timeout"
+	CodeProviderError       Code = "provider_error"
+	CodeBadAnswer           Code = "bad_answer"
+	CodeCancelled           Code = "cancelled"
+	CodeFinished            Code = "finished"
+	CodeAuditFailed         Code = "audit_failed"
+)
+
+// Codes lists all of them, in the order they are documented.
+func Codes() []Code {
+	return []Code{
+		CodeBadName, CodeNamespaceNotAllowed, CodeNotGranted, CodeUnknownTool, CodeNoProvider,
+		CodeBadArguments, CodeToolLimit, CodeToolTimeLimit, CodeTooLarge, CodeTimeout,
+		CodeProviderError, CodeBadAnswer, CodeCancelled, CodeFinished, CodeAuditFailed,
+	}
+}
+
+// maxMessage bounds what a guest is told about a failure.
+const maxMessage = 480 // PROTOCOL.md says 500: a cut adds an ellipsis
+
+// refusal is why a call was not carried out, or did not succeed.
+type refusal struct {
+	code    Code
+	message string
+	// detail is for operators and never reaches the guest.
+	detail string
+}
+
+// Error implements error.
+func (r *refusal) Error() string { return string(r.code) + ": " + r.message }
+
+func refusef(code Code, format string, args ...any) *refusal {
+	return &refusal{code: code, message: fmt.Sprintf(format, args...)}
+}

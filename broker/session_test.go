@@ -1,0 +1,497 @@
+package broker_test
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"airlock/broker"
+	"airlock/broker/brokertest"
+	"airlock/job"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// bench is a broker with tools and an audit in memory, and one guest in
+// conversation with it.
+type bench struct {
+	*brokertest.Guest
+	*brokertest.Running
+	tools   *brokertest.Tools
+	audit   *brokertest.Audit
+	attempt *job.Attempt
+}
+
+type setup struct {
+	tools  *brokertest.Tools
+	audit  *brokertest.Audit
+	grants string
+	edits  []func(*job.Job)
+	cfg    broker.Config
+	clock  job.Clock
+	memory bool // a channel without a buffer
+}
+
+func begin(t *testing.T, s setup) *bench {
+	t.Helper()
+	if s.tools == nil {
+		s.tools = brokertest.Math(t)
+	}
+	if s.audit == nil {
+		s.audit = &brokertest.Audit{}
+	}
+	if s.grants == "" {
+		s.grants = "math.*"
+	}
+	s.cfg.Tools, s.cfg.Audit = s.tools, s.audit
+	b := &bench{tools: s.tools, audit: s.audit, attempt: brokertest.Attempt(t, s.grants, s.edits...)}
+	var host io.ReadWriteCloser
+	if s.memory {
+		b.Guest, host = brokertest.NewGuest(t)
+	} else {
+		b.Guest, host = brokertest.NewSocketGuest(t)
+	}
+	b.Running = brokertest.ServeClock(t, broker.New(s.cfg), b.attempt, host, s.clock)
+	return b
+}
+
+// end gives a result, and checks what must hold after every conversation: no
+// error, and a chain that verifies up to the reported head.
+func (b *bench) end(t *testing.T) *job.Report {
+	t.Helper()
+	b.Finish(1<<20, "null")
+	report, err := b.Wait()
+	if err != nil {
+		t.Fatalf("Serve: got error %v, want none", err)
+	}
+	b.verify(t, report)
+	return report
+}
+
+func (b *bench) verify(t *testing.T, report *job.Report) {
+	t.Helper()
+	head, err := broker.Verify(b.attempt.Job.ID, b.attempt.Number, b.audit.Calls())
+	if err != nil || head != report.AuditHead {
+		t.Errorf("Verify: got head %s and error %v, want the report's %s", head, err, report.AuditHead)
+	}
+}
+
+// never is a tool whose answer does not come before release.
+func never(release <-chan struct{}, body string) brokertest.Handler {
+	return func(broker.Request) *broker.Answer {
+		<-release
+		return brokertest.Body(body)
+	}
+}
+
+func TestConversation(t *testing.T) {
+	t.Parallel()
+	b := begin(t, setup{edits: []func(*job.Job){func(j *job.Job) {
+		j.Code, j.Vars, j.Args, j.Env = "return x", []byte(`{"x":2512292042121000001}`), []string{"-v"}, map[string]string{"MODE": "fast"}
+		j.Files = []job.File{{Path: "data/a.txt", Content: job.Bytes("hi")}}
+	}}})
+	tools := `[{"namespace":"math","name":"add","description":"Adds two numbers, exactly.","input_schema":` +
+		`{"type":"object","properties":{"a":{"type":["number","string"],"description":"a number, or its text"},` +
+		`"b":{"type":["number","string"],"description":"a number, or its text"}},"required":["a","b"],"additionalProperties":false}},` +
+		`{"namespace":"math","name":"echo","description":"Gives back what it is given.","input_schema":` +
+		`{"type":"object","properties":{"text":{}},"required":["text"],"additionalProperties":false}}]`
+	want := `{"method":"job","params":{"code":"return x","vars":{"x":2512292042121000001},"args":["-v"],"env":{"MODE":"fast"},` +
+		`"files":[{"path":"data/a.txt","base64":"aGk="}],"tools":` + tools +
+		`,"limits":{"result":1048576,"frame":8388608,"parallel":64}}}`
+	if diff := brokertest.DiffJSON(want, b.Hello()); diff != "" {
+		t.Errorf("job frame (-want +got):\n%s", diff)
+	}
+	b.Send(`{"id":1,"method":"list_tools"}`)
+	b.Expect(`{"id":1,"ok":true,"value":` + tools + `}`)
+	b.Call(2, "math.add", `{"a":1,"b":"2"}`)
+	b.Expect(`{"id":2,"ok":true,"value":{"sum":3}}`)
+	b.Call(3, "math.echo", `{"text":2512292042121000001}`)
+	b.Expect(`{"id":3,"ok":true,"value":2512292042121000001}`)
+	report := b.end(t)
+	if !report.Done || string(report.Value) != "null" || report.ToolCalls != 2 || report.Python != "3.11.2" || report.Ready.IsZero() {
+		t.Errorf("got report %+v, want done with null, 2 calls and python 3.11.2", report)
+	}
+}
+
+func TestCallsRunInParallel(t *testing.T) { // B102
+	t.Parallel()
+	tools := &brokertest.Tools{}
+	const calls = 20
+	var turns [calls + 1]chan struct{}
+	for i := range turns {
+		turns[i] = make(chan struct{})
+	}
+	close(turns[calls])
+	tools.Add(t, "slow.echo", "", func(r broker.Request) *broker.Answer { // in reverse order
+		<-turns[r.Seq]
+		close(turns[r.Seq-1])
+		return brokertest.Body(string(r.Arguments))
+	})
+	b := begin(t, setup{tools: tools, grants: "slow.echo"})
+	b.Hello()
+	for i := range calls {
+		b.Call(i+1, "slow.echo", fmt.Sprintf(`{"n":%d}`, i+1))
+	}
+	seen := map[string]bool{}
+	for range calls {
+		seen[b.Recv()] = true
+	}
+	for i := range calls {
+		if want := fmt.Sprintf(`{"id":%d,"ok":true,"value":{"n":%d}}`, i+1, i+1); !seen[want] {
+			t.Errorf("got no reply %s", want)
+		}
+	}
+	if report := b.end(t); report.ToolCalls != calls {
+		t.Errorf("got %d calls, want %d", report.ToolCalls, calls)
+	}
+}
+
+func TestResultEndsOpenCalls(t *testing.T) {
+	t.Parallel()
+	release := make(chan struct{})
+	tools := &brokertest.Tools{}
+	sent := make(chan struct{})
+	tools.Add(t, "slow.tool", "", func(r broker.Request) *broker.Answer {
+		close(sent)
+		return never(release, `"late"`)(r)
+	})
+	b := begin(t, setup{tools: tools, grants: "slow.tool", cfg: broker.Config{Grace: 10 * time.Second}})
+	b.Hello()
+	b.Call(1, "slow.tool", `{}`)
+	<-sent
+	b.Send(`{"id":2,"method":"result","params":{"value":1}}`)
+	b.ExpectCode(1, broker.CodeCancelled)
+	b.Expect(`{"id":2,"ok":true}`)
+	b.Close()
+	close(release) // answers within the grace
+	report, err := b.Wait()
+	if err != nil {
+		t.Fatalf("Serve: got error %v, want none", err)
+	}
+	b.verify(t, report)
+	call := b.audit.Calls()[0]
+	if call.State != job.CallLate || call.Code != "cancelled" || string(call.Answer) != `"late"` {
+		t.Errorf("got call %s %s %s, want it late with its answer", call.State, call.Code, call.Answer)
+	}
+}
+
+func TestCancelledCallIsRecordedWithoutAnswer(t *testing.T) {
+	t.Parallel()
+	release := make(chan struct{})
+	tools := &brokertest.Tools{}
+	defer tools.Wait()
+	defer close(release)
+	tools.Add(t, "slow.tool", "", never(release, `1`))
+	started := make(chan struct{})
+	audit := &brokertest.Audit{OnStart: func(job.Call) { close(started) }}
+	b := begin(t, setup{tools: tools, audit: audit, grants: "slow.tool", cfg: broker.Config{Grace: time.Millisecond}})
+	b.Hello()
+	b.Call(1, "slow.tool", `{}`)
+	<-started
+	b.Cancel(job.ErrTimeout)
+	report, err := b.Wait()
+	if err != nil {
+		t.Errorf("Serve: got error %v, want none at the end of its context", err)
+	}
+	b.verify(t, report)
+	if call := audit.Calls()[0]; call.State != job.CallCancelled || call.Answer != nil {
+		t.Errorf("got call %s with %s, want it cancelled with nothing", call.State, call.Answer)
+	}
+	if report.Done {
+		t.Errorf("got a result, want none")
+	}
+}
+
+func TestTimeoutThenLateAnswer(t *testing.T) {
+	t.Parallel()
+	release := make(chan struct{})
+	tools := &brokertest.Tools{}
+	tools.Add(t, "slow.tool", "", never(release, `"late"`))
+	b := begin(t, setup{tools: tools, grants: "slow.tool", cfg: broker.Config{CallTimeout: time.Millisecond}})
+	b.Hello()
+	b.Call(1, "slow.tool", `{}`)
+	b.ExpectCode(1, broker.CodeTimeout)
+	close(release)
+	tools.Wait()
+	report := b.end(t) // receives nothing but the acknowledgement
+	call := b.audit.Calls()[0]
+	if call.State != job.CallLate || call.Code != "timeout" || string(call.Answer) != `"late"` {
+		t.Errorf("got call %s %s %s, want it late with its answer", call.State, call.Code, call.Answer)
+	}
+	if report.ToolLimited {
+		t.Errorf("got a tool limit, want none")
+	}
+}
+
+func TestToolTime(t *testing.T) {
+	t.Parallel()
+	release := make(chan struct{})
+	tools := &brokertest.Tools{}
+	defer tools.Wait()
+	defer close(release)
+	tools.Add(t, "slow.tool", "", never(release, `1`))
+	b := begin(t, setup{
+		tools: tools, grants: "slow.tool", cfg: broker.Config{Grace: time.Millisecond},
+		edits: []func(*job.Job){func(j *job.Job) { j.Limits.ToolTime = job.Duration(20 * time.Millisecond) }},
+	})
+	b.Hello()
+	b.Call(1, "slow.tool", `{}`)
+	b.Call(2, "slow.tool", `{}`)
+	for range 2 {
+		if got := b.Recv(); !strings.Contains(got, `"code":"tool_time_limit"`) {
+			t.Errorf("got %s, want tool_time_limit", got)
+		}
+	}
+	b.Call(3, "slow.tool", `{}`)
+	b.ExpectCode(3, broker.CodeToolTimeLimit)
+	report := b.end(t)
+	if !report.ToolLimited || report.ToolCalls != 2 || report.ToolWait < 20*time.Millisecond {
+		t.Errorf("got limited %v, %d calls, waited %s, want limited, 2, at least 20ms", report.ToolLimited, report.ToolCalls, report.ToolWait)
+	}
+}
+
+func TestClock(t *testing.T) { // B105: a tool's time is not the guest's
+	t.Parallel()
+	var mu sync.Mutex
+	depth, deepest, started, wrong := 0, 0, 0, false
+	clock := job.Clock{
+		Start: func() { mu.Lock(); started++; mu.Unlock() },
+		Pause: func() {
+			mu.Lock()
+			defer mu.Unlock()
+			wrong = wrong || started != 1
+			depth++
+			deepest = max(deepest, depth)
+		},
+		Resume: func() { mu.Lock(); depth--; wrong = wrong || depth < 0; mu.Unlock() },
+	}
+	both := make(chan struct{})
+	var arrived atomic.Int32
+	tools := &brokertest.Tools{}
+	tools.Add(t, "slow.tool", "", func(broker.Request) *broker.Answer {
+		if arrived.Add(1) == 2 {
+			close(both)
+		}
+		<-both
+		return brokertest.Body("1")
+	})
+	b := begin(t, setup{tools: tools, grants: "slow.tool", clock: clock})
+	b.Hello()
+	b.Call(1, "slow.tool", `{}`)
+	b.Call(2, "slow.tool", `{}`)
+	b.Recv()
+	b.Recv()
+	b.Call(3, "slow.other", `{}`)
+	b.Recv()
+	b.end(t)
+	if depth != 0 || deepest != 2 || started != 1 || wrong {
+		t.Errorf("got depth %d, deepest %d, started %d, wrong order %v, want 0, 2, 1, false", depth, deepest, started, wrong)
+	}
+}
+
+func TestResult(t *testing.T) {
+	t.Parallel()
+	small := func(j *job.Job) { j.Limits.Result = 64 }
+	for _, tt := range []struct {
+		name, params, reply, verdict string
+		check                        func(r *job.Report) bool
+	}{
+		{"value", `{"value":{"n":1e400}}`, `{"id":1,"ok":true}`, "ok", func(r *job.Report) bool { return string(r.Value) == `{"n":1e400}` }},
+		{"null", `{"value":null,"lossy":true}`, `{"id":1,"ok":true}`, "ok", func(r *job.Report) bool { return string(r.Value) == `null` && r.Lossy }},
+		{"error", `{"error":{"type":"KeyError","message":"'x'\u001b[2J","traceback":"a\nb"}}`, `{"id":1,"ok":true}`, "guest_error",
+			func(r *job.Report) bool {
+				return *r.Error == job.Error{Type: "KeyError", Message: `'x'\x1b[2J`, Traceback: "a\nb"}
+			}},
+		{"too large, said", `{"too_large":65}`, `{"id":1,"ok":true}`, "result_limit", func(r *job.Report) bool { return r.Done && r.Value == nil }},
+		{"too large, sent", `{"value":"` + strings.Repeat("x", 63) + `"}`, "", "result_limit", func(r *job.Report) bool { return r.Done && r.Value == nil }},
+		{"unawaited", `{"value":1,"unawaited":["math.echo","a\u202eb","math.echo"]}`, `{"id":1,"ok":true}`, "ok", func(r *job.Report) bool {
+			return cmp.Equal(r.Events, []job.Event{
+				{Kind: job.EventUnawaited, Count: 2, Note: "math.echo"}, {Kind: job.EventUnawaited, Count: 1, Note: `a\u202eb`},
+			})
+		}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			b := begin(t, setup{edits: []func(*job.Job){small}})
+			b.Hello()
+			b.Send(`{"id":1,"method":"result","params":` + tt.params + `}`)
+			if tt.reply == "" {
+				b.ExpectCode(1, broker.CodeTooLarge)
+			} else {
+				b.Expect(tt.reply)
+			}
+			b.Close()
+			report, err := b.Wait()
+			if got := brokertest.Verdict(report, err); got != tt.verdict || !tt.check(report) {
+				t.Errorf("got verdict %s and report %+v, want %s", got, report, tt.verdict)
+			}
+		})
+	}
+}
+
+func TestAfterTheResult(t *testing.T) {
+	t.Parallel()
+	b := begin(t, setup{})
+	b.Hello()
+	b.Send(`{"id":1,"method":"result","params":{"value":1}}`)
+	b.Recv()
+	b.Call(1, "math.add", `{"a":1,"b":2}`)
+	b.ExpectCode(1, broker.CodeFinished)
+	b.Send(`{"id":2,"method":"list_tools"}`)
+	b.ExpectCode(2, broker.CodeFinished)
+	b.Close()
+	report, err := b.Wait()
+	if err != nil || report.ToolCalls != 0 || len(b.tools.Requests()) != 0 {
+		t.Errorf("got %d calls and error %v, want none", report.ToolCalls, err)
+	}
+	b.verify(t, report)
+	if call := b.audit.Calls()[0]; call.State != job.CallRefused || call.Code != "finished" {
+		t.Errorf("got call %s %s, want it refused as finished", call.State, call.Code)
+	}
+}
+
+func TestLingerIsBounded(t *testing.T) {
+	t.Parallel()
+	b := begin(t, setup{cfg: broker.Config{Linger: time.Millisecond}})
+	b.Hello()
+	b.Send(`{"id":1,"method":"result","params":{"value":1}}`)
+	b.Expect(`{"id":1,"ok":true}`)
+	if report, err := b.Wait(); err != nil || !report.Done { // though the guest stays
+		t.Errorf("got %+v and error %v, want a result", report, err)
+	}
+}
+
+// A guest that says all it has to say and closes its half still gets its
+// replies.
+func TestHalfClosedGuestGetsTheAcknowledgement(t *testing.T) {
+	t.Parallel()
+	b := begin(t, setup{})
+	b.Hello()
+	b.Send(`{"id":1,"method":"result","params":{"value":1}}`)
+	if err := b.Conn.(interface{ CloseWrite() error }).CloseWrite(); err != nil {
+		t.Fatalf("close one half: %v", err)
+	}
+	b.Expect(`{"id":1,"ok":true}`)
+	if _, err := b.Wait(); err != nil {
+		t.Errorf("Serve: got error %v, want none", err)
+	}
+}
+
+// deaf is a channel whose other end takes the job and nothing more.
+type deaf struct {
+	net.Conn
+	writes atomic.Int32
+	failed chan struct{}
+}
+
+func (d *deaf) Write(p []byte) (int, error) {
+	switch d.writes.Add(1) {
+	case 1:
+		return d.Conn.Write(p)
+	case 2:
+		close(d.failed)
+	}
+	return 0, syscall.EPIPE
+}
+
+// What a guest sent before it left counts, though its replies find nobody.
+func TestResultOfAGuestThatDoesNotWait(t *testing.T) {
+	t.Parallel()
+	guest, host := brokertest.NewSocketGuest(t)
+	channel := &deaf{Conn: host.(net.Conn), failed: make(chan struct{})}
+	tools := &brokertest.Tools{}
+	tools.Add(t, "quick.tool", "", func(broker.Request) *broker.Answer { return brokertest.Body("1") })
+	tools.Add(t, "slow.tool", "", never(channel.failed, "1"))
+	// One at a time: the result is read when a reply has failed.
+	b := broker.New(broker.Config{Tools: tools, Audit: brokertest.Nothing{}, Parallel: 1})
+	running := brokertest.Serve(t, b, brokertest.Attempt(t, "quick.tool slow.tool"), channel)
+	guest.Hello()
+	guest.Call(1, "quick.tool", `{}`)
+	guest.Call(2, "slow.tool", `{}`)
+	guest.Send(`{"id":3,"method":"list_tools"}`)
+	guest.Send(`{"id":4,"method":"result","params":{"value":1}}`)
+	guest.Close()
+	report, err := running.Wait()
+	if got := brokertest.Verdict(report, err); got != "ok" || report.ToolCalls != 2 {
+		t.Errorf("got verdict %s and %d calls, want ok and 2", got, report.ToolCalls)
+	}
+}
+
+func TestCallThatEndsBeforeItsRequestIsNotSent(t *testing.T) {
+	t.Parallel()
+	var b *bench
+	ready := make(chan struct{})
+	audit := &brokertest.Audit{OnStart: func(job.Call) { <-ready; b.Cancel(job.ErrCancelled) }}
+	b = begin(t, setup{audit: audit})
+	close(ready)
+	b.Hello()
+	b.Call(1, "math.add", `{"a":1,"b":2}`)
+	report, _ := b.Wait()
+	b.verify(t, report)
+	if call := audit.Calls()[0]; len(b.tools.Requests()) != 0 || call.State != job.CallCancelled {
+		t.Errorf("got %d requests sent and call %s, want none and it cancelled", len(b.tools.Requests()), call.State)
+	}
+}
+
+func TestNoHello(t *testing.T) {
+	t.Parallel()
+	for _, memory := range []bool{true, false} {
+		b := begin(t, setup{memory: memory, cfg: broker.Config{HelloTimeout: time.Millisecond}})
+		report, err := b.Wait()
+		if !errors.Is(err, broker.ErrNoHello) || report.Breach != "" || !report.Ready.IsZero() {
+			t.Errorf("got %+v and error %v, want ErrNoHello and no breach", report, err)
+		}
+	}
+}
+
+func TestGuestGoneBeforeHello(t *testing.T) {
+	t.Parallel()
+	b := begin(t, setup{})
+	b.Close()
+	if report, err := b.Wait(); err != nil || report.Done || !report.Ready.IsZero() || report.Breach != "" {
+		t.Errorf("got %+v and error %v, want an empty report", report, err)
+	}
+}
+
+// plain hides the deadlines of a channel.
+type plain struct{ io.ReadWriteCloser }
+
+func TestChannelWithoutDeadlines(t *testing.T) {
+	t.Parallel()
+	serve := func(cfg broker.Config) (*brokertest.Guest, *brokertest.Running) {
+		guest, host := brokertest.NewGuest(t)
+		cfg.Tools, cfg.Audit = brokertest.Math(t), brokertest.Nothing{}
+		return guest, brokertest.Serve(t, broker.New(cfg), brokertest.Attempt(t, "math.*"), plain{host})
+	}
+	t.Run("hello", func(t *testing.T) {
+		_, running := serve(broker.Config{HelloTimeout: time.Millisecond})
+		if _, err := running.Wait(); !errors.Is(err, broker.ErrNoHello) {
+			t.Errorf("got error %v, want ErrNoHello", err)
+		}
+	})
+	t.Run("unread", func(t *testing.T) {
+		guest, running := serve(broker.Config{WriteTimeout: time.Millisecond})
+		guest.Send(`{"method":"hello","params":{"protocol":1,"python":"3"}}`)
+		if report, err := running.Wait(); !errors.Is(err, broker.ErrBreach) || !strings.Contains(report.Breach, "not taken") {
+			t.Errorf("got breach %q and error %v, want a frame not taken", report.Breach, err)
+		}
+	})
+	t.Run("cancelled", func(t *testing.T) {
+		guest, running := serve(broker.Config{})
+		guest.Hello()
+		running.Cancel(job.ErrCancelled)
+		if _, err := running.Wait(); err != nil {
+			t.Errorf("got error %v, want none", err)
+		}
+	})
+}
