@@ -1,0 +1,64 @@
+# make help lists the targets. Everything here also works when typed by hand.
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+# Built from a copy without history too, where Go could not stamp a version.
+GO_BUILD := go build -buildvcs=auto
+
+# What a skip is a failure for. To test without, say make test REQUIRE=
+REQUIRE := postgres,bubblewrap,nats
+FUZZTIME := 5s
+STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
+
+.PHONY: help
+help: ## list the targets
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
+
+.PHONY: setup
+setup: ## install what is missing of the system, after saying so
+	@dev/setup.sh
+
+.PHONY: build
+build: ## build the commands into bin/
+	@mkdir -p bin
+	$(GO_BUILD) -o bin/ ./cmd/...
+
+.PHONY: demo
+demo: setup build ## watch seven jobs go through a whole Airlock on this machine
+	@go run ./dev/demo
+
+.PHONY: test
+test: setup check crosscheck fuzz-short ## run everything; CI runs this
+	AIRLOCK_REQUIRE=$(REQUIRE) go test -race -timeout 12m ./...
+
+.PHONY: check
+check: ## formatting and vet
+	@unformatted=$$(gofmt -l $$(git ls-files -co --exclude-standard '*.go' 2>/dev/null || find . -name '*.go' -not -path './.git/*')); \
+	if [ -n "$$unformatted" ]; then echo "gofmt -w these: $$unformatted" >&2; exit 1; fi
+	go vet ./...
+
+.PHONY: crosscheck
+crosscheck: ## build and vet for every system
+	@dev/crosscheck.sh
+
+.PHONY: fuzz
+fuzz: ## run each fuzz target for a minute
+	@dev/fuzz.sh 60s
+
+.PHONY: fuzz-short
+fuzz-short:
+	@dev/fuzz.sh $(FUZZTIME)
+
+.PHONY: bench
+bench: setup build ## measure this machine; compare only the rows of one run
+	@go run ./integration/bench -bin bin
+
+.PHONY: lint
+lint: check ## staticcheck, and go.mod as go mod tidy would have it
+	go run $(STATICCHECK) ./...
+	go mod tidy -diff
+
+.PHONY: clean
+clean: ## remove what was built
+	rm -rf bin

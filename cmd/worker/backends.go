@@ -1,0 +1,114 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/rs/zerolog"
+
+	"airlock/backends"
+	"airlock/backends/all"
+	"airlock/job"
+)
+
+// auto stands in --backends for every backend that isolates.
+const auto = "auto"
+
+// choose makes the backends that --backends names, in that order.
+func choose(cfg *config, log zerolog.Logger) ([]all.Named, error) {
+	known := all.All(all.Config{
+		Python: cfg.Python, AllowNoIsolation: cfg.AllowNoIsolation, Log: log,
+	})
+	var chosen []all.Named
+	for _, name := range cfg.Backends {
+		if name == auto {
+			for _, n := range known {
+				if n.Auto || n.Name == "local" && cfg.AllowNoIsolation {
+					chosen = append(chosen, n)
+				}
+			}
+			continue
+		}
+		at := slices.IndexFunc(known, func(n all.Named) bool { return n.Name == name })
+		if at < 0 {
+			return nil, fmt.Errorf("--backends: %q is unknown, want auto or some of %s", job.Printable(name, 40), names(known))
+		}
+		chosen = append(chosen, known[at])
+	}
+	return chosen, nil
+}
+
+func names(known []all.Named) string {
+	list := make([]string, len(known))
+	for i, n := range known {
+		list[i] = n.Name
+	}
+	return strings.Join(list, ", ")
+}
+
+// listed is a row of --list-backends.
+type listed struct {
+	Backend   string          `json:"backend"`
+	Available bool            `json:"available"`
+	Isolation job.Isolation   `json:"isolation,omitzero"`
+	Version   string          `json:"version,omitzero"`
+	Python    string          `json:"python,omitzero"`
+	Limits    []job.LimitName `json:"limits,omitzero"`
+	Isolated  *job.Isolated   `json:"facts,omitzero"`
+	Reason    string          `json:"reason,omitzero"`
+}
+
+// listBackends probes every backend and prints what each can do here. It
+// fails only when it cannot ask; a host without a backend is an answer.
+func listBackends(ctx context.Context, cfg *config, stdout, stderr io.Writer) int {
+	known := all.All(all.Config{Python: cfg.Python, AllowNoIsolation: cfg.AllowNoIsolation, Log: zerolog.Nop()})
+	var rows []listed
+	for _, n := range known {
+		rows = append(rows, probed(ctx, n.Name, n.Backend))
+		if err := n.Backend.Close(); err != nil {
+			fmt.Fprintf(stderr, "worker: close %s: %v\n", n.Name, err)
+		}
+	}
+	if cfg.JSON {
+		if err := json.MarshalWrite(stdout, rows, jsontext.WithIndent("  ")); err != nil {
+			fmt.Fprintln(stderr, "worker:", err)
+			return exitInternal
+		}
+		fmt.Fprintln(stdout)
+		return exitOK
+	}
+	fmt.Fprintln(stdout, render(rows))
+	return exitOK
+}
+
+func probed(ctx context.Context, name string, b backends.Backend) listed {
+	can, err := b.Probe(ctx)
+	if err != nil {
+		return listed{Backend: name, Reason: err.Error()}
+	}
+	return listed{
+		Backend: name, Available: true, Isolation: can.Isolation, Version: can.Version, Python: can.Python,
+		Limits: can.Limits, Isolated: &can.Isolated,
+	}
+}
+
+func render(rows []listed) string {
+	t := table.NewWriter()
+	t.SetStyle(table.StyleLight)
+	t.AppendHeader(table.Row{"backend", "isolation", "version", "python", "limits it holds", "not available because"})
+	t.SetColumnConfigs([]table.ColumnConfig{{Number: 6, WidthMax: 60}})
+	for _, r := range rows {
+		limits := make([]string, len(r.Limits))
+		for i, l := range r.Limits {
+			limits[i] = string(l)
+		}
+		t.AppendRow(table.Row{r.Backend, r.Isolation, r.Version, r.Python, strings.Join(limits, " "), r.Reason})
+	}
+	return t.Render()
+}

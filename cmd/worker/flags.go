@@ -1,0 +1,140 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/alecthomas/kong"
+	"github.com/go-json-experiment/json"
+	"github.com/rs/zerolog"
+
+	"airlock/job"
+)
+
+// The exit codes of all commands.
+const (
+	exitOK       = 0
+	exitUsage    = 2
+	exitInternal = 4
+)
+
+// config is every knob of the command. Each flag has an env twin: AIRLOCK_ and
+// its name in upper case.
+type config struct {
+	Standalone bool   `help:"Run a whole Airlock here: embedded NATS, a private Postgres, the sample tools, and this worker; loopback only."`
+	Data       string `help:"Directory of --standalone; keeps its state between starts. The default is /var/lib/airlock for root, else ~/.local/state/airlock." placeholder:"DIR"`
+	ListenNats string `help:"Address the embedded NATS of --standalone listens on; port 0 takes a free one." default:"127.0.0.1:4222" placeholder:"HOST:PORT"`
+
+	PostgresPort int `help:"Port of the private Postgres of --standalone on 127.0.0.1; 0 takes a free one." default:"0"`
+
+	Nats     string `help:"URL of the NATS server to join, such as nats://host:4222." placeholder:"URL"`
+	Postgres string `help:"URL of the Postgres database, such as postgres://user@host/db. Better given as AIRLOCK_POSTGRES when it holds a password." placeholder:"URL"`
+
+	ConnectTimeout time.Duration `help:"How long NATS and Postgres are tried at start." default:"60s"`
+
+	Backends         []string          `help:"Backends to offer, in order of preference; auto offers all that isolate and work here." default:"auto" placeholder:"NAME,…"`
+	ListBackends     bool              `help:"Probe each backend, print what it can do or why it is not available, and exit."`
+	JSON             bool              `help:"Print --list-backends as JSON."`
+	AllowNoIsolation bool              `help:"Offer the local backend too, which isolates NOTHING: for development only."`
+	Python           string            `help:"The interpreter guests run; found by itself if not given." placeholder:"PATH"`
+	Slots            int               `help:"How many jobs run at once; 0 means the number of processors." default:"0"`
+	Labels           map[string]string `help:"Labels of this host that jobs can require." placeholder:"NAME=VALUE;…"`
+	MaxLimits        string            `help:"The operator's maxima, as JSON: {\"memory\":\"1GiB\",\"wall\":\"5m\"}." default:"{}" placeholder:"JSON"`
+	DrainGrace       time.Duration     `help:"How long SIGTERM waits for running jobs before it hands them back." default:"60s"`
+
+	LogLevel string `help:"trace, debug, info, warn or error." default:"info" enum:"trace,debug,info,warn,error"`
+
+	max job.Limits
+}
+
+// parse reads flags and environment. done is set when the command has nothing
+// left to do: help was printed, or the error was.
+func parse(args []string, stdout, stderr io.Writer) (cfg *config, code int, done bool) {
+	cfg = &config{}
+	exited := false
+	parser, err := kong.New(cfg,
+		kong.Name("worker"),
+		kong.Description("Runs Airlock jobs in sandboxes. Join a pool with --nats and --postgres, or start everything here with --standalone."),
+		kong.DefaultEnvars("AIRLOCK"),
+		kong.Writers(stdout, stderr),
+		kong.Exit(func(int) { exited = true }),
+	)
+	if err != nil {
+		fmt.Fprintln(stderr, "worker:", err)
+		return nil, exitInternal, true
+	}
+	_, err = parser.Parse(args)
+	if exited {
+		return nil, exitOK, true
+	}
+	if err == nil {
+		err = cfg.validate()
+	}
+	if err != nil {
+		fmt.Fprintf(stderr, "worker: %v\nTry 'worker --help'.\n", err)
+		return nil, exitUsage, true
+	}
+	return cfg, exitOK, false
+}
+
+func (c *config) validate() error {
+	if err := job.CheckJSON([]byte(c.MaxLimits)); err != nil {
+		return fmt.Errorf("--max-limits: %w", err)
+	}
+	if err := json.Unmarshal([]byte(c.MaxLimits), &c.max, json.RejectUnknownMembers(true)); err != nil {
+		return fmt.Errorf("--max-limits: %w", err)
+	}
+	if c.Slots < 0 || c.Slots > 4096 {
+		return fmt.Errorf("--slots is %d, want 0 to 4096", c.Slots)
+	}
+	if c.Slots == 0 {
+		c.Slots = runtime.NumCPU()
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.Labels)) {
+		if name == "" || len(name) > 63 || len(c.Labels[name]) > 128 {
+			return fmt.Errorf("--labels: %q has a name of 1 to 63 bytes and a value of at most 128", job.Printable(name, 64))
+		}
+	}
+	if c.ListBackends {
+		return nil
+	}
+	if c.Standalone && (c.Nats != "" || c.Postgres != "") {
+		return fmt.Errorf("--standalone brings its own NATS and Postgres; leave --nats and --postgres away")
+	}
+	if !c.Standalone && (c.Nats == "" || c.Postgres == "") {
+		return fmt.Errorf("give --nats and --postgres to join a pool, or --standalone to start everything here")
+	}
+	return nil
+}
+
+// dataDir is where --standalone keeps its state.
+func (c *config) dataDir() (string, error) {
+	if c.Data != "" {
+		return filepath.Abs(c.Data)
+	}
+	// The private Postgres of a root worker runs as another user, to whom
+	// root's home is closed.
+	if os.Geteuid() == 0 {
+		return "/var/lib/airlock", nil
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return "", fmt.Errorf("no home directory; give --data: %w", err)
+	}
+	return filepath.Join(home, ".local", "state", "airlock"), nil
+}
+
+func (c *config) level() zerolog.Level {
+	level, err := zerolog.ParseLevel(strings.ToLower(c.LogLevel))
+	if err != nil {
+		return zerolog.InfoLevel // the enum of the flag allows no other word
+	}
+	return level
+}

@@ -1,0 +1,171 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"runtime/debug"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/nats-io/nats.go"
+	"github.com/rs/zerolog"
+
+	"airlock/backends"
+	"airlock/backends/all"
+	"airlock/broker"
+	"airlock/job"
+	"airlock/queue"
+	"airlock/store"
+	"airlock/worker"
+)
+
+// pool is one worker with all its parts, joined to NATS and Postgres.
+type pool struct {
+	cfg *config
+	log zerolog.Logger
+	id  string
+
+	nc        *nats.Conn
+	queue     *queue.Queue
+	store     *store.Store
+	catalogue *broker.Catalogue
+	worker    *worker.Worker
+
+	started time.Time
+	probed  []worker.Sandbox
+	// unavailable says why a backend is not offered.
+	unavailable map[string]string
+	backends    []all.Named
+}
+
+// join connects, migrates, probes and builds the worker. It retries services
+// that do not answer until --connect-timeout.
+func join(ctx context.Context, cfg *config, natsURL, postgresURL string, log zerolog.Logger) (*pool, error) {
+	p := &pool{cfg: cfg, id: uuid.NewString(), started: time.Now().UTC()}
+	p.log = log.With().Str("worker", p.id).Logger()
+	for _, step := range []func(context.Context) error{
+		p.probe,
+		func(ctx context.Context) error { return p.connect(ctx, natsURL, postgresURL) },
+	} {
+		if err := step(ctx); err != nil {
+			return nil, errors.Join(err, p.close())
+		}
+	}
+	p.catalogue = broker.NewCatalogue(p.nc, broker.CatalogueConfig{Log: p.log})
+	p.worker = worker.New(worker.Config{
+		ID:        p.id,
+		Ledger:    p.store,
+		Results:   p.queue,
+		Tools:     broker.New(broker.Config{Tools: p.catalogue, Audit: p.store, Log: p.log}),
+		Sandboxes: p.probed,
+		Max:       cfg.max,
+		Cancelled: func(j *job.Job) bool { return p.queue.Cancelled(j.Tenant, j) },
+		Log:       p.log,
+	})
+	return p, nil
+}
+
+func (p *pool) connect(ctx context.Context, natsURL, postgresURL string) error {
+	ctx, cancel := context.WithTimeout(ctx, p.cfg.ConnectTimeout)
+	defer cancel()
+	var err error
+	if p.nc, err = queue.Connect(ctx, natsURL, "worker "+p.id, p.log); err != nil {
+		return fmt.Errorf("connect to NATS (is --nats right, and the server up?): %w", err)
+	}
+	if err = store.Migrate(ctx, postgresURL, p.log); err != nil {
+		return fmt.Errorf("bring the database to this schema (is --postgres right, and the server up?): %w", err)
+	}
+	if p.store, err = store.Open(ctx, store.Config{URL: postgresURL, Log: p.log, MaxConns: connections(p.cfg.Slots)}); err != nil {
+		return fmt.Errorf("connect to Postgres: %w", err)
+	}
+	if p.queue, err = queue.Open(ctx, p.nc, queue.Config{Log: p.log}); err != nil {
+		return fmt.Errorf("open the queue: %w", err)
+	}
+	return nil
+}
+
+// connections leaves the group committers room without making Postgres keep a
+// process for every slot: they batch what waits.
+func connections(slots int) int { return min(8+slots/8, 32) }
+
+// probe asks each chosen backend what it can do here.
+func (p *pool) probe(ctx context.Context) error {
+	named, err := choose(p.cfg, p.log)
+	if err != nil {
+		return err
+	}
+	p.backends, p.unavailable = named, map[string]string{}
+	for _, n := range named {
+		can, err := n.Backend.Probe(ctx)
+		if err != nil {
+			p.unavailable[n.Name] = err.Error()
+			p.log.Warn().Err(err).Str("backend", n.Name).Msg("backend not offered")
+			continue
+		}
+		can.Labels = maps.Clone(p.cfg.Labels)
+		p.probed = append(p.probed, worker.Sandbox{Name: n.Name, Backend: backends.Logged(n.Backend, n.Name, p.log), Can: can})
+		p.log.Info().Str("backend", n.Name).Str("version", can.Version).Str("isolation", string(can.Isolation)).Msg("backend offered")
+	}
+	if len(p.probed) == 0 {
+		return noBackend(p.unavailable)
+	}
+	return nil
+}
+
+func (p *pool) offers() []job.Offer {
+	offers := make([]job.Offer, len(p.probed))
+	for i, box := range p.probed {
+		offers[i] = box.Can.Offer
+	}
+	return offers
+}
+
+// presence is what the fleet sees of this worker.
+func (p *pool) presence(draining bool) queue.Presence {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown"
+	}
+	return queue.Presence{
+		ID: p.id, Host: host, Version: version(), Started: p.started,
+		Slots: p.cfg.Slots, Busy: p.worker.Running(), Draining: draining,
+		Labels: p.cfg.Labels, Offers: p.offers(), Unavailable: p.unavailable, Max: p.cfg.max,
+	}
+}
+
+// close frees what join took, last first. It may be called on a pool that is
+// only half there.
+func (p *pool) close() error {
+	var errs []error
+	for _, n := range slices.Backward(p.backends) {
+		errs = append(errs, n.Backend.Close())
+	}
+	if p.queue != nil {
+		errs = append(errs, p.queue.Close())
+	}
+	if p.store != nil {
+		p.store.Close()
+	}
+	if p.nc != nil {
+		p.nc.Close()
+	}
+	return errors.Join(errs...)
+}
+
+// version is the commit the binary was built from, where Go recorded it.
+func version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "unknown"
+	}
+	for _, s := range info.Settings {
+		if s.Key == "vcs.revision" {
+			return s.Value[:min(12, len(s.Value))]
+		}
+	}
+	return info.Main.Version
+}

@@ -1,0 +1,147 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/rs/zerolog"
+	"golang.org/x/sync/errgroup"
+	"golang.org/x/term"
+
+	"airlock/broker/provider"
+	"airlock/job"
+	"airlock/queue"
+	"airlock/standalone"
+)
+
+// probePatience bounds the first job of a standalone Airlock.
+const probePatience = 60 * time.Second
+
+// runStandalone starts NATS and Postgres, then joins them as a pool of one.
+func runStandalone(ctx context.Context, cfg *config, stdout, stderr io.Writer, signals <-chan os.Signal) (err error) {
+	dir, err := cfg.dataDir()
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return fmt.Errorf("make the data directory (give another with --data): %w", err)
+	}
+	logPath := filepath.Join(dir, "worker.log")
+	logFile, err := os.OpenFile(logPath, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		return fmt.Errorf("open the log: %w", err)
+	}
+	defer func() { err = errors.Join(err, logFile.Close()) }()
+	log := zerolog.New(logFile).Level(cfg.level()).With().Timestamp().Logger()
+
+	fmt.Fprintln(stderr, "worker: starting NATS and Postgres in", dir)
+	ns, err := standalone.StartNATS(ctx, standalone.NATSConfig{Listen: cfg.ListenNats, Dir: filepath.Join(dir, "nats"), Log: log})
+	if err != nil {
+		return fmt.Errorf("start NATS: %w", err)
+	}
+	defer func() { err = errors.Join(err, ns.Close()) }()
+	pg, err := standalone.StartPostgres(ctx, standalone.PostgresConfig{Port: cfg.PostgresPort, Dir: filepath.Join(dir, "postgres"), Log: log})
+	if err != nil {
+		return fmt.Errorf("start Postgres: %w", err)
+	}
+	defer func() { err = errors.Join(err, pg.Close()) }()
+
+	p, err := join(ctx, cfg, ns.URL(), pg.URL(), log)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, p.close()) }()
+	return serveStandalone(ctx, p, signals, func(ctx context.Context) error {
+		if err := errors.Join(p.probeJob(ctx), p.awaitSamples(ctx)); err != nil {
+			return err
+		}
+		return announceStandalone(dir, logPath, ns.URL(), pg.URL(), stdout)
+	})
+}
+
+// serveStandalone adds the sample tools to the worker; they end with it.
+func serveStandalone(ctx context.Context, p *pool, signals <-chan os.Signal, ready func(context.Context) error) error {
+	ctx, stop := context.WithCancel(ctx)
+	group, groupCtx := errgroup.WithContext(ctx)
+	group.Go(func() error { return ended(groupCtx, provider.Serve(groupCtx, p.nc, provider.Math())) })
+	err := p.serve(groupCtx, signals, ready)
+	stop()
+	return errors.Join(err, group.Wait())
+}
+
+// probeJob sends one real job through everything.
+func (p *pool) probeJob(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, probePatience)
+	defer cancel()
+	j := &job.Job{Tenant: "airlock", Batch: "start", Code: "return 6 * 7", Requires: job.Requirement{Isolation: p.weakest()}}
+	if err := j.Prepare(time.Now()); err != nil {
+		return fmt.Errorf("prepare the probe job: %w", err)
+	}
+	results, err := p.queue.Results(ctx, j.Tenant, j.Batch, j.ID)
+	if err != nil {
+		return fmt.Errorf("watch the probe job: %w", err)
+	}
+	defer results.Stop()
+	if _, err := p.queue.Submit(ctx, j, queue.SubmitOptions{Park: true}); err != nil {
+		return fmt.Errorf("submit the probe job: %w", err)
+	}
+	r, err := results.Next(ctx)
+	if err != nil {
+		return fmt.Errorf("wait for the probe job: %w", err)
+	}
+	if r.Status != job.StatusOK {
+		return fmt.Errorf("the probe job ended as %s: %+v", r.Status, r.Error)
+	}
+	return nil
+}
+
+// awaitSamples waits until the catalogue lists the sample tools, so that the
+// first job after "ready" can call them.
+func (p *pool) awaitSamples(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, probePatience)
+	defer cancel()
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		if t, err := p.catalogue.Find(ctx, "math", "add"); err == nil && t != nil {
+			return nil
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return fmt.Errorf("wait for the sample tools: %w", ctx.Err())
+		}
+	}
+}
+
+// weakest is the level of the least isolating backend here, so that the probe
+// job fits a worker that offers nothing stronger.
+func (p *pool) weakest() job.Isolation {
+	level := job.IsolationVM
+	for _, box := range p.probed {
+		if level.AtLeast(box.Can.Isolation) {
+			level = box.Can.Isolation
+		}
+	}
+	return level
+}
+
+// announceStandalone writes airlock.env and tells people where things are.
+func announceStandalone(dir, logPath, natsURL, postgresURL string, stdout io.Writer) error {
+	env := fmt.Sprintf("AIRLOCK_NATS=%s\nAIRLOCK_POSTGRES=%s\n", natsURL, postgresURL)
+	envPath := filepath.Join(dir, "airlock.env")
+	// The URL of Postgres holds its password.
+	if err := os.WriteFile(envPath, []byte(env), 0o600); err != nil {
+		return fmt.Errorf("write airlock.env: %w", err)
+	}
+	fmt.Fprintf(stdout, "nats      %s\npostgres  see %s\nlog       %s\nuse it    set -a; . %s; set +a; submit run --code 'return 6*7'\nready\n",
+		natsURL, envPath, logPath, envPath)
+	return nil
+}
+
+func isTerminal(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }

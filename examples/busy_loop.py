@@ -1,0 +1,3 @@
+print("spinning", flush=True)
+while True:
+    pass

@@ -1,0 +1,232 @@
+package integration_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"airlock/job"
+)
+
+// canary is in the environment of every worker that these tests start; no
+// guest may ever see it.
+const canary = "AIRLOCK_TEST_CANARY=8d1f3c-never-in-a-guest"
+
+var binaries struct {
+	once sync.Once
+	dir  string
+	err  error
+}
+
+// binary returns the path of a freshly built command.
+func binary(t testing.TB, name string) string {
+	t.Helper()
+	binaries.once.Do(func() {
+		binaries.dir, binaries.err = os.MkdirTemp("", "airlock-bin-")
+		if binaries.err != nil {
+			return
+		}
+		build := exec.Command("go", "build", "-o", binaries.dir+"/", "airlock/cmd/worker", "airlock/cmd/submit")
+		build.Env = append(os.Environ(), "GOFLAGS=-buildvcs=false")
+		if out, err := build.CombinedOutput(); err != nil {
+			binaries.err = fmt.Errorf("build: %w\n%s", err, out)
+		}
+	})
+	if binaries.err != nil {
+		t.Fatal(binaries.err)
+	}
+	return filepath.Join(binaries.dir, name)
+}
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if shared.worker != nil {
+		shared.worker.stop()
+	}
+	os.RemoveAll(binaries.dir)
+	os.RemoveAll(shared.dir)
+	os.Exit(code)
+}
+
+// process is a running worker.
+type process struct {
+	cmd    *exec.Cmd
+	stderr *bytes.Buffer
+	ended  chan struct{}
+	err    error
+}
+
+// startWorker starts a worker and waits until it is ready.
+func startWorker(args ...string) (*process, error) {
+	p := &process{cmd: exec.Command(filepath.Join(binaries.dir, "worker"), args...), stderr: &bytes.Buffer{}, ended: make(chan struct{})}
+	p.cmd.Env = append(os.Environ(), canary)
+	p.cmd.Stderr = p.stderr
+	stdout, err := p.cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := p.cmd.Start(); err != nil {
+		return nil, err
+	}
+	ready := make(chan bool, 1)
+	go func() {
+		defer close(p.ended)
+		lines := bufio.NewScanner(stdout)
+		for lines.Scan() {
+			if lines.Text() == "ready" {
+				ready <- true
+			}
+		}
+		p.err = p.cmd.Wait()
+		ready <- false
+	}()
+	select {
+	case ok := <-ready:
+		if ok {
+			return p, nil
+		}
+		return nil, fmt.Errorf("worker ended before it was ready: %w\n%s", p.err, p.stderr)
+	case <-time.After(90 * time.Second):
+		p.kill()
+		return nil, fmt.Errorf("worker is not ready after 90 s\n%s", p.stderr)
+	}
+}
+
+// stop drains the worker and waits for its end.
+func (p *process) stop() {
+	_ = p.cmd.Process.Signal(syscall.SIGTERM)
+	<-p.ended
+}
+
+func (p *process) kill() {
+	_ = p.cmd.Process.Kill()
+	<-p.ended
+}
+
+// shared is one standalone Airlock for all tests that only use it.
+var shared struct {
+	once   sync.Once
+	dir    string
+	worker *process
+	env    map[string]string
+	err    error
+}
+
+// standaloneEnv starts the shared Airlock if need be and returns its
+// airlock.env.
+func standaloneEnv(t testing.TB) map[string]string {
+	t.Helper()
+	require(t, "bubblewrap", "bwrap")
+	require(t, "postgres", "initdb")
+	binary(t, "worker")
+	shared.once.Do(func() {
+		if shared.dir, shared.err = os.MkdirTemp("", "airlock-shared-"); shared.err != nil {
+			return
+		}
+		if shared.err = os.Chmod(shared.dir, 0o755); shared.err != nil {
+			return
+		}
+		shared.worker, shared.err = startWorker("--standalone", "--data", shared.dir, "--listen-nats", "127.0.0.1:0", "--slots", "4")
+		if shared.err == nil {
+			shared.env, shared.err = readEnv(filepath.Join(shared.dir, "airlock.env"))
+		}
+	})
+	if shared.err != nil {
+		t.Fatal(shared.err)
+	}
+	return shared.env
+}
+
+func readEnv(path string) (map[string]string, error) {
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	env := map[string]string{}
+	for line := range strings.Lines(string(raw)) {
+		name, value, ok := strings.Cut(strings.TrimSpace(line), "=")
+		if ok {
+			env[name] = value
+		}
+	}
+	return env, nil
+}
+
+// require skips the test when the program is not here, and fails it when
+// AIRLOCK_REQUIRE names the service.
+func require(t testing.TB, service, program string) {
+	t.Helper()
+	if _, err := exec.LookPath(program); err == nil {
+		return
+	}
+	if found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/" + program); len(found) > 0 {
+		return
+	}
+	for _, name := range strings.Split(os.Getenv("AIRLOCK_REQUIRE"), ",") {
+		if name == service {
+			t.Fatalf("%s is required, and %s is not here", service, program)
+		}
+	}
+	t.Skipf("%s is not here: no %s on this machine", service, program)
+}
+
+// said is what a command printed and how it ended.
+type said struct {
+	stdout, stderr string
+	code           int
+}
+
+// submit runs the submit command against the given environment.
+func submit(t testing.TB, env map[string]string, stdin string, args ...string) said {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, binary(t, "submit"), args...)
+	cmd.Env = os.Environ()
+	for name, value := range env {
+		cmd.Env = append(cmd.Env, name+"="+value)
+	}
+	cmd.Stdin = strings.NewReader(stdin)
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	err := cmd.Run()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		t.Fatalf("submit %v: %v", args, err)
+	}
+	return said{out.String(), errs.String(), cmd.ProcessState.ExitCode()}
+}
+
+// runJob runs code on the shared Airlock and returns its result.
+func runJob(t testing.TB, code string, flags ...string) *job.Result {
+	t.Helper()
+	env := standaloneEnv(t)
+	got := submit(t, env, code, append([]string{"run", "-", "--json"}, flags...)...)
+	var r job.Result
+	if err := json.Unmarshal([]byte(got.stdout), &r); err != nil {
+		t.Fatalf("submit run: %v; exit %d, stdout %.300q, stderr %.2000s", err, got.code, got.stdout, got.stderr)
+	}
+	return &r
+}
+
+// until polls with a deadline.
+func until(t testing.TB, patience time.Duration, what string, done func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); !done(); time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%s: not within %s", what, patience)
+		}
+	}
+}

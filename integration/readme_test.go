@@ -1,0 +1,80 @@
+package integration_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// readme are the fenced blocks of README.md, by language.
+func readme(t *testing.T) map[string][]string {
+	t.Helper()
+	raw, err := os.ReadFile("../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	blocks := map[string][]string{}
+	for _, m := range regexp.MustCompile("(?ms)^```(\\w+)\n(.*?)^```").FindAllStringSubmatch(string(raw), -1) {
+		blocks[m[1]] = append(blocks[m[1]], m[2])
+	}
+	return blocks
+}
+
+// TestReadmeCommands runs every submit command of the README, and
+// --list-backends, against a real Airlock; those that start a worker are what
+// all other tests do.
+func TestReadmeCommands(t *testing.T) {
+	t.Parallel()
+	env := standaloneEnv(t)
+	dir := t.TempDir()
+	blocks := readme(t)
+	if len(blocks["json"]) == 0 || len(blocks["sh"]) == 0 {
+		t.Fatal("README.md has no commands or no job")
+	}
+	if err := os.WriteFile(filepath.Join(dir, "jobs.jsonl"), []byte(blocks["json"][0]), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	id := runJob(t, "await add(a=1, b=2)", "--tools", "math.add").Job
+	ran := 0
+	for line := range strings.Lines(strings.Join(blocks["sh"], "")) {
+		line = strings.TrimSpace(line)
+		if !strings.HasPrefix(line, "bin/submit") && line != "bin/worker --list-backends" {
+			continue
+		}
+		line = strings.ReplaceAll(strings.ReplaceAll(line, "bin/", filepath.Dir(binary(t, "submit"))+"/"), "JOB", id.String())
+		cmd := exec.Command("bash", "-c", line)
+		cmd.Dir = dir
+		cmd.Env = os.Environ()
+		for name, value := range env {
+			cmd.Env = append(cmd.Env, name+"="+value)
+		}
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Errorf("%s: %v\n%s", line, err, out)
+		}
+		ran++
+	}
+	if ran < 4 {
+		t.Errorf("ran %d commands of the README, want all of them", ran)
+	}
+}
+
+// TestReadmeTargets finds each make target that the README names.
+func TestReadmeTargets(t *testing.T) {
+	t.Parallel()
+	raw, err := os.ReadFile("../Makefile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile("../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range regexp.MustCompile("`?make ([a-z-]+)").FindAllStringSubmatch(string(text), -1) {
+		if !strings.Contains(string(raw), "\n"+m[1]+":") {
+			t.Errorf("README.md names make %s, which the Makefile lacks", m[1])
+		}
+	}
+}
