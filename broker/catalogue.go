@@ -104,8 +104,16 @@ func (c *Catalogue) List(ctx context.Context, namespaces []string) []*Tool {
 	if len(namespaces) == 0 {
 		return nil
 	}
-	c.refresh(ctx, 2*c.cfg.Refresh)
+	freshness := 2 * c.cfg.Refresh
+	if slices.ContainsFunc(namespaces, func(n string) bool { return len(c.inNamespace(n)) == 0 }) {
+		freshness = c.cfg.OnDemand
+	}
+	c.refresh(ctx, freshness)
 	return c.known(func(n toolName) bool { return slices.Contains(namespaces, n.namespace) })
+}
+
+func (c *Catalogue) inNamespace(namespace string) []*Tool {
+	return c.known(func(n toolName) bool { return n.namespace == namespace })
 }
 
 func (c *Catalogue) known(wanted func(toolName) bool) []*Tool {
@@ -132,7 +140,7 @@ func (c *Catalogue) Find(ctx context.Context, namespace, name string) (*Tool, er
 	if t := c.lookup(namespace, name); t != nil {
 		return t, nil
 	}
-	if len(c.known(func(n toolName) bool { return n.namespace == namespace })) > 0 {
+	if len(c.inNamespace(namespace)) > 0 {
 		return nil, ErrUnknownTool
 	}
 	return nil, ErrNoProvider

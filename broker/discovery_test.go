@@ -92,6 +92,17 @@ func TestSchemasOfTwoVersions(t *testing.T) {
 	eventually(t, "the new schema is taken", func() bool { return schema() == `{"required":["new"]}` })
 }
 
+// A job that grants a whole namespace sees its tools although the provider came
+// after the last round of asking.
+func TestListLooksForNewNamespaces(t *testing.T) {
+	t.Parallel()
+	n := newNetwork(t, 0)
+	n.Tools(t.Context())
+	nc := brokertest.Connect(t, n.server)
+	background(t, func(ctx context.Context) error { return provider.Serve(ctx, nc, provider.Math()) })
+	eventually(t, "math is listed", func() bool { return len(n.List(t.Context(), []string{"math"})) == 2 })
+}
+
 func TestToolsThatGoAreForgotten(t *testing.T) {
 	t.Parallel()
 	n := newNetwork(t, 0)

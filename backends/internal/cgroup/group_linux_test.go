@@ -55,17 +55,21 @@ func shell(t *testing.T, g *cgroup.Group, script string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.Command("/bin/sh", "-c", script)
 	done := make(chan error, 1)
-	go func() {
+	var enter func()
+	enter = func() {
 		runtime.LockOSThread() // and never unlocked: the thread ends here
 		if unix.Gettid() == os.Getpid() {
-			done <- errors.New("on the first thread, try again")
-			select {}
+			go enter() // on another thread, since this one is held
+			<-t.Context().Done()
+			runtime.UnlockOSThread()
+			return
 		}
 		done <- g.Enter(&syscall.SysProcAttr{Setsid: true}, func(attr *syscall.SysProcAttr) error {
 			cmd.SysProcAttr = attr
 			return cmd.Start()
 		})
-	}()
+	}
+	go enter()
 	if err := <-done; err != nil {
 		t.Fatal(err)
 	}
