@@ -19,6 +19,10 @@ help: ## list the targets
 setup: ## install what is missing of the system, after saying so
 	@dev/setup.sh
 
+.PHONY: setup-test
+setup-test:
+	@dev/setup.sh test
+
 .PHONY: build
 build: ## build the commands into bin/
 	@mkdir -p bin
@@ -29,7 +33,7 @@ demo: setup build ## watch seven jobs go through a whole Airlock on this machine
 	@go run ./dev/demo
 
 .PHONY: test
-test: setup check crosscheck fuzz-short ## run everything; CI runs this
+test: setup-test check crosscheck fuzz-short ## run everything; CI runs this
 	AIRLOCK_REQUIRE=$(REQUIRE) go test -race -timeout 12m ./...
 
 .PHONY: check

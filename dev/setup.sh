@@ -2,7 +2,8 @@
 # Installs what Airlock needs of the system and is not there yet: bubblewrap,
 # the programs of a Postgres server, and python3. It says so first, and does
 # nothing when all is there. Where it may not install, it prints the command
-# and exits 2.
+# and exits 2. With the argument "test" it also sees to a C compiler, without
+# which Go has no race detector.
 set -euo pipefail
 
 packages=()
@@ -27,6 +28,9 @@ fi
 command -v bwrap >/dev/null || packages+=(bubblewrap)
 have_python || packages+=(python3)
 have_postgres || packages+=(postgresql)
+if [ "${1:-}" = test ] && ! command -v "${CC:-gcc}" >/dev/null; then
+	packages+=(gcc libc6-dev)
+fi
 [ ${#packages[@]} -gt 0 ] || exit 0
 
 # How to become root: not at all, or by a sudo that asks nothing.

@@ -97,8 +97,8 @@ func CheckJSON(data []byte) error {
 	dec := jsontext.NewDecoder(bytes.NewReader(data))
 	for {
 		tok, err := dec.ReadToken()
-		if errors.Is(err, io.EOF) && dec.StackDepth() == 0 {
-			return nil
+		if errors.Is(err, io.EOF) {
+			return fieldErrorf("", "not JSON: ends too early at byte %d", len(data))
 		}
 		if err != nil {
 			return syntaxError(err)

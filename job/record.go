@@ -22,8 +22,10 @@ type Record struct {
 	Attempt     int `json:"attempt,omitzero"`
 	Failures    int `json:"failures,omitzero"`
 	MaxAttempts int `json:"max_attempts"`
-	// Worker holds the job, or held it last.
+	// Worker holds the job, or held it last. Backend is what ran the attempt
+	// that made the result.
 	Worker          string    `json:"worker,omitzero"`
+	Backend         string    `json:"backend,omitzero"`
 	LeaseUntil      time.Time `json:"lease_until,omitzero"`
 	CancelRequested bool      `json:"cancel_requested,omitzero"`
 	Submitted       time.Time `json:"submitted"`

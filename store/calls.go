@@ -148,10 +148,11 @@ RETURNING c.job, c.attempt, c.seq`
 var refuseSQL = `
 INSERT INTO tool_calls AS c (
     job, attempt, seq, state, answer, answer_json, code, message, detail, ended_at, provider, end_link, end_hash,
-    namespace, name, arguments, arguments_json, started_at, schema_digest)
+    namespace, name, arguments, arguments_json, started_at, schema_digest, start_link, start_hash)
 SELECT
     job, number, seq, state, answer, answer_json::jsonb, code, message, detail, coalesce(ended_at, now()), provider,
-    end_link, end_hash, namespace, name, arguments, arguments_json::jsonb, coalesce(started_at, now()), schema_digest
+    end_link, end_hash, namespace, name, arguments, arguments_json::jsonb, coalesce(started_at, now()), schema_digest,
+    start_link, start_hash
 FROM ` + refuseShape.source() + `
 WHERE ` + holdsJob + `
 ON CONFLICT (job, attempt, seq) DO UPDATE SET

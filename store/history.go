@@ -16,24 +16,24 @@ import (
 const recordColumns = `
     j.id, j.tenant, j.batch, j.key, j.labels, j.lane, j.priority, j.state, j.status, j.generation, j.attempt, j.failures,
     j.max_attempts, j.worker, j.cancel_requested, j.queued_at, j.not_before, j.deadline, j.lease_until, j.ended_at,
-    a.error_type, a.error_message`
+    a.backend, a.error_type, a.error_message`
 
 func scanRecord(row pgx.CollectableRow) (job.Record, error) {
 	var (
 		rec                                 job.Record
 		id                                  [16]byte
-		batch, worker, status               *string
+		batch, worker, backend, status      *string
 		key, labels, kind, message          []byte
 		notBefore, deadline, lease, endedAt *time.Time
 	)
 	err := row.Scan(
 		&id, &rec.Tenant, &batch, &key, &labels, &rec.Lane, &rec.Priority, &rec.State, &status, &rec.Generation, &rec.Attempt,
 		&rec.Failures, &rec.MaxAttempts, &worker, &rec.CancelRequested, &rec.Submitted, &notBefore, &deadline, &lease, &endedAt,
-		&kind, &message)
+		&backend, &kind, &message)
 	if err != nil {
 		return job.Record{}, err
 	}
-	rec.ID, rec.Batch, rec.Key, rec.Worker = job.ID(id), deref(batch), string(key), deref(worker)
+	rec.ID, rec.Batch, rec.Key, rec.Worker, rec.Backend = job.ID(id), deref(batch), string(key), deref(worker), deref(backend)
 	rec.Status, rec.Error = job.Status(deref(status)), shortError(kind, message)
 	rec.Submitted, rec.NotBefore, rec.Deadline = rec.Submitted.UTC(), deref(notBefore).UTC(), deref(deadline).UTC()
 	rec.LeaseUntil, rec.Finished = deref(lease).UTC(), deref(endedAt).UTC()

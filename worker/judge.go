@@ -50,6 +50,10 @@ func (g *guestRun) judge() ending {
 		return ended(job.StatusPolicyViolation, "protocol", "%s", g.report.Breach)
 	case g.report.Ready.IsZero():
 		return ended(job.StatusInfraError, errNoStart, "the guest ended before it said hello: %s", g.lastWords())
+	case g.serveErr != nil:
+		// The guest ended by itself while its conversation was failing on our
+		// side, such as an audit that could not be written.
+		return ended(job.StatusInfraError, errChannel, "%v", g.serveErr)
 	}
 	return g.byItself()
 }

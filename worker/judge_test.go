@@ -61,6 +61,8 @@ func TestEachEndHasOneStatus(t *testing.T) {
 			outcome: backends.Outcome{Cause: backends.Exited, ExitCode: 1, DiskFull: true}, want: job.StatusDiskLimit, errType: "ValueError"},
 		{name: "processes full behind an exception", report: failed(func(*job.Report) {}),
 			outcome: backends.Outcome{Cause: backends.Exited, ExitCode: 1, ProcessesFull: 2}, want: job.StatusProcessLimit, errType: "ValueError"},
+		{name: "audit lost, gone by itself", report: value, serve: errors.New("audit"), outcome: exited(0), want: job.StatusInfraError,
+			errType: "channel_error", retried: true},
 		{name: "no hello, exit 1", report: &job.Report{}, outcome: exited(1), want: job.StatusInfraError, errType: "guest_did_not_start", retried: true},
 		{name: "no hello in time", report: &job.Report{}, serve: errors.New("no hello"), outcome: backends.Outcome{Cause: backends.Killed},
 			want: job.StatusInfraError, errType: "guest_did_not_start", retried: true},

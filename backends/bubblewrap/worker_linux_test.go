@@ -164,7 +164,7 @@ func killed() error {
 	_, err := b.Run(context.Background(), backends.Task{
 		Job: job.NewID(), Attempt: 1, Limits: job.DefaultLimits(), Stdout: os.Stdout, Stderr: os.Stderr,
 		Serve: func(ctx context.Context, channel io.ReadWriteCloser) error {
-			return (&seen{}).serve(channel, "import os, time\nif os.fork() == 0: os.setsid()\nprint('up', flush=True)\ntime.sleep(600)")
+			return (&seen{}).serve(channel, "import os, time\nif os.fork() == 0:\n    os.setsid()\n    time.sleep(600)\nprint('up', flush=True)\ntime.sleep(600)")
 		},
 	})
 	return err

@@ -210,6 +210,7 @@ func recordOf(d job.Delivery) *job.Record {
 	return &job.Record{
 		ID: d.Job.ID, Key: d.Job.Key, Tenant: d.Job.Tenant, Batch: d.Job.Batch, Labels: d.Job.Labels, Lane: d.Job.Requires.Lane(),
 		Priority: d.Job.Priority, State: job.StateRunning, Generation: d.Generation, MaxAttempts: d.Job.MaxAttempts, Submitted: d.Queued,
+		Attempt: 1, Worker: "w1", Backend: "bubblewrap",
 		Attempts: []job.AttemptRecord{{Number: 1, Worker: "w1", Backend: "bubblewrap", Started: time.Now(), Outcome: "running"}},
 	}
 }

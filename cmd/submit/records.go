@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -232,9 +231,5 @@ func recordRow(r job.Record) []any {
 	if !r.Finished.IsZero() {
 		took = r.Finished.Sub(r.Submitted)
 	}
-	var last job.AttemptRecord
-	if len(r.Attempts) > 0 {
-		last = slices.MaxFunc(r.Attempts, func(a, b job.AttemptRecord) int { return a.Number - b.Number })
-	}
-	return []any{r.ID, standing(r), r.Batch, r.Submitted, took, last.Number, last.Backend, last.Worker, errorText(last.Error)}
+	return []any{r.ID, standing(r), r.Batch, r.Submitted, took, r.Attempt, r.Backend, r.Worker, errorText(r.Error)}
 }
