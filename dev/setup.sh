@@ -60,6 +60,7 @@ apt() {
 # that is a file of postgresql-common, which must be there first.
 without_cluster() {
 	apt install --no-install-recommends postgresql-common
+	"${as_root[@]}" mkdir -p /etc/postgresql-common/createcluster.d
 	printf '# Airlock starts servers of its own.\ncreate_main_cluster = false\n' |
 		"${as_root[@]}" tee /etc/postgresql-common/createcluster.d/airlock.conf >/dev/null
 }

@@ -20,8 +20,9 @@ import (
 // services are a NATS and a Postgres of a test's own, with workers beside
 // them as processes of their own.
 type services struct {
-	nats     *standalone.NATS
-	postgres *standalone.Postgres
+	nats       *standalone.NATS
+	natsConfig standalone.NATSConfig
+	postgres   *standalone.Postgres
 }
 
 func startServices(t *testing.T) *services {
@@ -33,17 +34,18 @@ func startServices(t *testing.T) *services {
 	log := zerolog.New(zerolog.NewTestWriter(t)).Level(zerolog.WarnLevel)
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	ns, err := standalone.StartNATS(ctx, standalone.NATSConfig{Listen: "127.0.0.1:0", Dir: filepath.Join(dir, "nats"), Log: log})
-	if err != nil {
+	s := &services{natsConfig: standalone.NATSConfig{Listen: "127.0.0.1:0", Dir: filepath.Join(dir, "nats"), Log: log}}
+	var err error
+	if s.nats, err = standalone.StartNATS(ctx, s.natsConfig); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { ns.Close() })
-	pg, err := standalone.StartPostgres(ctx, standalone.PostgresConfig{Dir: filepath.Join(dir, "postgres"), Log: log})
-	if err != nil {
+	s.natsConfig.Listen = strings.TrimPrefix(s.nats.URL(), "nats://")
+	t.Cleanup(func() { s.nats.Close() })
+	if s.postgres, err = standalone.StartPostgres(ctx, standalone.PostgresConfig{Dir: filepath.Join(dir, "postgres"), Log: log}); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { pg.Close() })
-	return &services{ns, pg}
+	t.Cleanup(func() { s.postgres.Close() })
+	return s
 }
 
 // openDir is a temporary directory that other users may enter, as the private
@@ -176,14 +178,7 @@ func TestADrainFinishesWhatRunsAndHandsBackTheRest(t *testing.T) {
 	if err := first.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	until(t, 20*time.Second, "the end of the draining worker", func() bool {
-		select {
-		case <-first.ended:
-			return true
-		default:
-			return false
-		}
-	})
+	first.awaitEnd(t, 20*time.Second)
 	if first.err != nil {
 		t.Errorf("the draining worker ended with %v:\n%s", first.err, first.stderr)
 	}

@@ -110,6 +110,16 @@ func (p *process) stop() {
 	<-p.ended
 }
 
+// awaitEnd waits for the worker to end by itself.
+func (p *process) awaitEnd(t testing.TB, patience time.Duration) {
+	t.Helper()
+	select {
+	case <-p.ended:
+	case <-time.After(patience):
+		t.Fatalf("the worker has not ended after %s", patience)
+	}
+}
+
 func (p *process) kill() {
 	_ = p.cmd.Process.Kill()
 	<-p.ended

@@ -11,4 +11,6 @@ var Hint = hint
 var Mapped = mapped
 
 // Layout gives bwrap's options for an interpreter.
-func Layout(python interpreter.Interpreter) ([]string, error) { return layout(python, "/stage", nil) }
+func Layout(python interpreter.Interpreter, stage string) ([]string, error) {
+	return layout(python, stage, nil)
+}

@@ -16,13 +16,10 @@ import (
 	"airlock/backends/internal/interpreter"
 	"airlock/backends/internal/seccomp"
 	"airlock/job"
-
-	"github.com/rs/zerolog"
 )
 
 // ready is what a prepared backend has. It does not change.
 type ready struct {
-	log     zerolog.Logger
 	bwrap   string
 	version string
 	python  interpreter.Interpreter
@@ -37,7 +34,7 @@ type ready struct {
 }
 
 func prepare(ctx context.Context, config Config) (*ready, error) {
-	r := &ready{log: config.Log}
+	r := &ready{}
 	var err error
 	var switches []string
 	if r.bwrap, r.version, switches, err = findBwrap(ctx, config.Bwrap); err != nil {
@@ -57,7 +54,7 @@ func prepare(ctx context.Context, config Config) (*ready, error) {
 	r.fence = guestproc.NewFence(ownProcesses, config.Cores)
 	r.fence.Also = map[job.LimitName]string{job.LimitDisk: "size of tmpfs"}
 	if r.fence.Err != nil {
-		r.log.Warn().Err(r.fence.Err).Msg("guests' memory, processes and processor time cannot be limited")
+		config.Log.Warn().Err(r.fence.Err).Msg("guests' memory, processes and processor time cannot be limited")
 	}
 	if r.stage, err = interpreter.Stage(ctx, r.python); err != nil {
 		return nil, err

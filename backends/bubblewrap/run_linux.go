@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -34,7 +35,10 @@ type sandbox struct {
 	// everything. main is the guest's own; each may be nil.
 	first, main *guestproc.Main
 	disks       disks
-	complaint   guestproc.Head
+	// stderr is how the guest's standard error begins; it is bwrap's own until
+	// the guest has spoken.
+	stderr  guestproc.Head
+	spokeUp bool
 }
 
 // run runs one guest to its end.
@@ -66,7 +70,7 @@ func (s *sandbox) runIn(ctx context.Context, group *cgroup.Group, attr syscall.S
 		return backends.Outcome{}, err
 	}
 	task := s.task
-	task.Stderr = io.MultiWriter(&s.complaint, task.Stderr)
+	task.Stderr = io.MultiWriter(&s.stderr, task.Stderr)
 	g := guestproc.Guest{
 		Task:  task,
 		Group: group,
@@ -123,6 +127,7 @@ func (s *sandbox) command() []string {
 
 // spoke looks at the guest before anything of the job is in it.
 func (s *sandbox) spoke(pid int) {
+	s.spokeUp = true
 	s.main = guestproc.OpenMain(pid)
 	s.disks.open(pid)
 	if s.inspect != nil {
@@ -176,13 +181,25 @@ func guess(code int) syscall.WaitStatus {
 	return syscall.WaitStatus(code << 8)
 }
 
-// explain adds what bwrap complained of, and what to do about it.
+// explain adds what bwrap complained of, and what to do about it. Once the
+// guest has spoken, its standard error is its own and nothing for our logs.
 func (s *sandbox) explain(err error) error {
-	said := s.complaint.String()
-	if said == "" {
+	said := complaint(s.stderr.String())
+	if said == "" || s.spokeUp {
 		return fmt.Errorf("run guest: %w", err)
 	}
-	return fmt.Errorf("run guest: %w: %s%s", err, job.Printable(said, 500), hint(said, os.ReadFile))
+	return fmt.Errorf("run guest: %w: %s%s", err, job.Printable(said, 300), hint(said, os.ReadFile))
+}
+
+// complaint is bwrap's line among what was written, or the last one.
+func complaint(written string) string {
+	last := ""
+	for line := range strings.Lines(written) {
+		if last = strings.TrimSpace(line); strings.HasPrefix(last, "bwrap: ") {
+			break
+		}
+	}
+	return last
 }
 
 func (s *sandbox) close() {

@@ -71,7 +71,7 @@ func fakeBwrap(t *testing.T, script string) string {
 }
 
 // publicDir is a directory that other users can reach, unlike t.TempDir's.
-func publicDir(t *testing.T) string {
+func publicDir(t testing.TB) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "airlock-bubblewrap-")
 	if err != nil {
@@ -167,7 +167,7 @@ func TestLayout(t *testing.T) {
 	args, err := bubblewrap.Layout(interpreter.Interpreter{
 		Path: program, Libraries: []string{dir + "/link/lib/python3.12", dir + "/real/lib/python3.12/lib-dynload"},
 		Mapped: []string{dir + "/real/lib/python3.12/lib-dynload/_ssl.so", dir + "/deep/libssl.so.3", "/usr/lib/locale/C.utf8/LC_CTYPE"},
-	})
+	}, "/stage")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -54,10 +54,12 @@ func TestUnprivileged(t *testing.T) {
 		t.Skip("only root can become another user")
 	}
 	cmd := worker(t, "unprivileged")
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 64999, Gid: 64999}}
+	// A user of this run only: what is looked for afterwards is ours.
+	uid := uint32(1_800_000_000 + os.Getpid())
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid}}
 	out, err := cmd.CombinedOutput()
 	if err != nil {
-		t.Errorf("as uid 64999: %v\n%s", err, out)
+		t.Errorf("as uid %d: %v\n%s", uid, err, out)
 	}
 }
 

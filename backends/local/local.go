@@ -11,7 +11,8 @@
 // offered. The tree is then found by a variable that each guest has and its
 // children inherit, AIRLOCK_GUEST: a process that drops it escapes. On other
 // systems the guest's process group is killed, and a process that leaves it
-// escapes. There is no disk limit anywhere.
+// escapes. There is no disk limit anywhere, and if the worker itself is killed,
+// what a guest started lives on until the next worker sweeps.
 //
 // The variables are HOME, TMPDIR and PWD, which name the directory, PATH, and
 // LANG=C.UTF-8.

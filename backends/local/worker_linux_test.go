@@ -52,9 +52,11 @@ func TestUnprivileged(t *testing.T) {
 	}
 	cmd := exec.CommandContext(t.Context(), path)
 	cmd.Dir, cmd.Env = dir, []string{asWorker + "=1", "TMPDIR=" + temp, "PATH=/usr/bin:/bin"}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 64998, Gid: 64998}}
+	// A user of this run only: what is looked for afterwards is ours.
+	uid := uint32(1_800_000_000 + os.Getpid())
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid}}
 	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Errorf("as uid 64998: %v\n%s", err, out)
+		t.Errorf("as uid %d: %v\n%s", uid, err, out)
 	}
 }
 
@@ -95,23 +97,44 @@ print("up", flush=True)
 	return nothingLeft()
 }
 
+// TestOneProcess: the smallest limit leaves room for the guest itself.
+func TestOneProcess(t *testing.T) {
+	t.Parallel()
+	b := local.New(local.Config{AllowNoIsolation: true})
+	defer b.Close()
+	if _, err := b.Probe(t.Context()); err != nil {
+		t.Skip(err)
+	}
+	var out bytes.Buffer
+	limits := job.DefaultLimits()
+	limits.Processes = 1
+	outcome, err := runWith(t.Context(), b, "print(1)", &out, nil, limits)
+	if err != nil || outcome.Cause != backends.Exited || outcome.ExitCode != 0 || out.String() != "1\n" {
+		t.Errorf("got %+v, stdout %q, error %v, want exit 0", outcome, out.String(), err)
+	}
+}
+
 type writer func([]byte)
 
 func (w writer) Write(p []byte) (int, error) { w(p); return len(p), nil }
 
 // run runs code; with a failure the conversation ends so once the guest is up.
 func run(ctx context.Context, b backends.Backend, code string, stdout io.Writer, failure error) (backends.Outcome, error) {
+	return runWith(ctx, b, code, stdout, failure, job.DefaultLimits())
+}
+
+func runWith(ctx context.Context, b backends.Backend, code string, stdout io.Writer, failure error, limits job.Limits) (backends.Outcome, error) {
 	up := make(chan struct{}, 16)
 	return b.Run(ctx, backends.Task{
-		Job: job.NewID(), Attempt: 1, Limits: job.DefaultLimits(), Stderr: os.Stderr,
+		Job: job.NewID(), Attempt: 1, Limits: limits, Stderr: os.Stderr,
 		Stdout: io.MultiWriter(stdout, writer(func([]byte) { up <- struct{}{} })),
 		Serve: func(ctx context.Context, channel io.ReadWriteCloser) error {
 			var hello, last frame.Request
 			if err := frame.Read(channel, &hello); err != nil {
 				return err
 			}
-			limits := frame.Limits{Result: 1 << 20, Frame: frame.Max, Parallel: 1}
-			if err := frame.Write(channel, frame.Job{Method: "job", Params: frame.JobParams{Code: code, Limits: limits}}); err != nil {
+			told := frame.Limits{Result: 1 << 20, Frame: frame.Max, Parallel: 1}
+			if err := frame.Write(channel, frame.Job{Method: "job", Params: frame.JobParams{Code: code, Limits: told}}); err != nil {
 				return err
 			}
 			if failure != nil {

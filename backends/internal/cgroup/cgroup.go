@@ -46,7 +46,8 @@ type Limits struct {
 type Usage struct {
 	CPU        time.Duration
 	PeakMemory int64
-	// PeakProcesses is zero where the kernel does not record it.
+	// PeakProcesses is zero where the kernel does not record it. On version 1
+	// the thread that started the first process was there beside it.
 	PeakProcesses int
 	// OOMKills counts processes that were killed for memory, ProcessesFull
 	// the refused attempts to start one more.

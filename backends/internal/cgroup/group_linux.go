@@ -19,16 +19,15 @@ type Group struct {
 	host *Host
 	// dirs has the group's directory for each controller; several may share
 	// one.
-	dirs map[Controller]string
-	// cores is the rate it was limited to, or zero.
-	cores float64
+	dirs   map[Controller]string
+	limits Limits
 }
 
 // New makes an empty group with the limits set. An error leaves nothing
 // behind.
 func (h *Host) New(l Limits) (*Group, error) {
 	name := h.owner.Name(fmt.Sprintf("%s.%d", h.token, h.made.Add(1)))
-	g := &Group{host: h, dirs: map[Controller]string{}, cores: l.Cores}
+	g := &Group{host: h, dirs: map[Controller]string{}, limits: l}
 	for c, parent := range h.parents {
 		if parent == "" {
 			continue
@@ -107,9 +106,9 @@ const (
 // but in the long run no more than its rate and two periods' worth on top.
 func (g *Group) earliest(left time.Duration) time.Duration {
 	soon := left / time.Duration(runtime.NumCPU())
-	if g.cores > 0 && g.host.Has(CPU) {
-		burst := time.Duration(2 * g.cores * float64(period))
-		soon = max(soon, time.Duration(float64(left-burst)/g.cores))
+	if g.limits.Cores > 0 && g.host.Has(CPU) {
+		burst := time.Duration(2 * g.limits.Cores * float64(period))
+		soon = max(soon, time.Duration(float64(left-burst)/g.limits.Cores))
 	}
 	return max(soon, shortest)
 }

@@ -23,10 +23,9 @@ func (v1) limit(g *Group, l Limits) error {
 			return err
 		}
 	}
-	if g.dirs[Processes] != "" && l.Processes > 0 {
-		if err := g.set(Processes, "pids.max", strconv.Itoa(l.Processes)); err != nil {
-			return err
-		}
+	// One more while the thread that starts the process is inside.
+	if err := limitProcessesV1(g, l.Processes, 1); err != nil {
+		return err
 	}
 	if g.dirs[CPU] != "" && l.Cores > 0 {
 		quota := int64(l.Cores * float64(period.Microseconds()))
@@ -37,6 +36,13 @@ func (v1) limit(g *Group, l Limits) error {
 		}
 	}
 	return nil
+}
+
+func limitProcessesV1(g *Group, limit, more int) error {
+	if g.dirs[Processes] == "" || limit <= 0 {
+		return nil
+	}
+	return g.set(Processes, "pids.max", strconv.Itoa(limit+more))
 }
 
 // limitMemoryV1 sets the limit, then that of memory and swap together, which
@@ -75,7 +81,7 @@ func (v v1) usage(g *Group) (Usage, error) {
 // number makes the kernel lock every process of the machine out of forking
 // for a grace period of some ten milliseconds.
 func (v v1) enter(g *Group, start Starter) (err error) {
-	defer func() { err = errors.Join(err, v.leave(g)) }()
+	defer func() { err = errors.Join(err, v.leave(g), limitProcessesV1(g, g.limits.Processes, 0)) }()
 	for _, dir := range g.distinct() {
 		if err := write(filepath.Join(dir, "tasks"), "0"); err != nil {
 			return fmt.Errorf("join control group: %w", err)
