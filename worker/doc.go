@@ -2,8 +2,8 @@
 //
 // What always holds here:
 //
-//   - The end of an attempt is committed before the job is acknowledged, and
-//     acknowledged before the result is announced.
+//   - The end of an attempt is committed before the job is acknowledged and
+//     before the result is announced.
 //   - A worker whose lease is gone kills the guest, writes nothing and tells
 //     the queue nothing.
 //   - Each end has exactly one cause, taken from what the host saw.

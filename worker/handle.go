@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"sync"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -86,7 +87,7 @@ func (w *Worker) run(ctx context.Context, log zerolog.Logger, d job.Delivery, bo
 	w.conclude(runCtx, log, l, result)
 }
 
-// conclude commits the end of an attempt, then acknowledges, then announces.
+// conclude commits the end of an attempt, then acknowledges and announces.
 func (w *Worker) conclude(ctx context.Context, log zerolog.Logger, l *lease, result *job.Result) {
 	state, err := w.commit(ctx, l.attempt, result)
 	if err != nil {
@@ -99,10 +100,15 @@ func (w *Worker) conclude(ctx context.Context, log zerolog.Logger, l *lease, res
 		event = event.Str(fieldReason, result.Error.Message)
 	}
 	event.Msg("attempt ended")
-	w.acknowledge(ctx, log, l.deliver)
+	// Neither waits for the other: both only tell what is committed. Emptying
+	// the queue costs its server a new file, which took 1.3 ms where the rest
+	// of the announcement took 0.3.
+	var told sync.WaitGroup
 	if state.Ended() {
-		announce(ctx, log, w.cfg.Ledger, w.cfg.Results, result)
+		told.Go(func() { announce(ctx, log, w.cfg.Ledger, w.cfg.Results, result) })
 	}
+	w.acknowledge(ctx, log, l.deliver)
+	told.Wait()
 }
 
 // commit tries until it is done, fenced off, or the lease is lost. A result

@@ -39,10 +39,16 @@ func (l *ledger) note(step string) {
 	l.steps = append(l.steps, step)
 }
 
+// seen are the steps: the first one first, the others, of which some happen
+// at once, in alphabetical order.
 func (l *ledger) seen() []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return slices.Clone(l.steps)
+	steps := slices.Clone(l.steps)
+	if len(steps) > 1 {
+		slices.Sort(steps[1:])
+	}
+	return steps
 }
 
 func (l *ledger) write(step string, r *job.Result) error {

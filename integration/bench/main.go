@@ -67,7 +67,7 @@ func bench(ctx context.Context, bin string, scale float64) error {
 
 // controlPlane measures everything but a sandbox, idle and sustained.
 func controlPlane(ctx context.Context, bin string, n func(int) int) ([]*figure, error) {
-	p, err := startPool(ctx, bin, "--backends", "fake", "--slots", "32")
+	p, err := startPool(ctx, bin, "--backends", "fake", "--slots", "64")
 	if err != nil {
 		return nil, err
 	}
@@ -80,7 +80,7 @@ func controlPlane(ctx context.Context, bin string, n func(int) int) ([]*figure, 
 	if err != nil {
 		return nil, err
 	}
-	sustained, err := p.run(ctx, "control plane, fake backend, 32 slots", j, n(20_000), 64)
+	sustained, err := p.run(ctx, "control plane, fake backend, 64 slots", j, n(20_000), 128)
 	return []*figure{idle, sustained}, err
 }
 
