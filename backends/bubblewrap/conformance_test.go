@@ -18,3 +18,18 @@ func TestConformance(t *testing.T) {
 		},
 	})
 }
+
+// TestParkedConformance tells the same stories of guests that were started
+// before their jobs came.
+func TestParkedConformance(t *testing.T) {
+	backendtest.Run(t, backendtest.Harness{
+		Name: bubblewrap.Name,
+		New: func(t testing.TB) backends.Backend {
+			log := zerolog.New(zerolog.NewTestWriter(t))
+			return backends.Parked(bubblewrap.New(bubblewrap.Config{Log: log}), 2, log)
+		},
+		Except: map[string]string{
+			"nothing stays: descriptors, goroutines, children, mounts, files": "the guests that are parked next are there",
+		},
+	})
+}

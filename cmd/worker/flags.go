@@ -45,6 +45,7 @@ type config struct {
 	AllowNoIsolation bool              `help:"Offer the local backend too, which isolates NOTHING: for development only."`
 	Python           string            `help:"The interpreter guests run; found by itself if not given." placeholder:"PATH"`
 	Slots            int               `help:"How many jobs run at once; 0 means the number of processors." default:"0"`
+	Parked           int               `help:"How many guests stand ready before their jobs arrive, so that these start at once; -1 means one per slot, 0 none." default:"-1"`
 	Labels           map[string]string `help:"Labels of this host that jobs can require." placeholder:"NAME=VALUE;…"`
 	MaxLimits        string            `help:"The operator's maxima, as JSON: {\"memory\":\"1GiB\",\"wall\":\"5m\"}." default:"{}" placeholder:"JSON"`
 	DrainGrace       time.Duration     `help:"How long SIGTERM waits for running jobs before it hands them back." default:"60s"`
@@ -94,6 +95,9 @@ func (c *config) validate() error {
 	if c.Slots < 0 || c.Slots > 4096 {
 		return fmt.Errorf("--slots is %d, want 0 to 4096", c.Slots)
 	}
+	if c.Parked < -1 || c.Parked > 4096 {
+		return fmt.Errorf("--parked is %d, want -1 to 4096", c.Parked)
+	}
 	if c.Slots == 0 {
 		c.Slots = runtime.NumCPU()
 	}
@@ -112,6 +116,14 @@ func (c *config) validate() error {
 		return fmt.Errorf("give --nats and --postgres to join a pool, or --standalone to start everything here")
 	}
 	return nil
+}
+
+// parked is how many guests stand ready.
+func (c *config) parked() int {
+	if c.Parked < 0 {
+		return c.Slots
+	}
+	return c.Parked
 }
 
 // dataDir is where --standalone keeps its state.

@@ -99,7 +99,11 @@ func (p *pool) probe(ctx context.Context) error {
 		return err
 	}
 	p.backends, p.unavailable = named, map[string]string{}
-	for _, n := range named {
+	for i, n := range named {
+		if n.Auto {
+			named[i].Backend = backends.Parked(n.Backend, p.cfg.parked(), p.log)
+			n = named[i]
+		}
 		can, err := n.Backend.Probe(ctx)
 		if err != nil {
 			p.unavailable[n.Name] = err.Error()

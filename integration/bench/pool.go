@@ -105,6 +105,11 @@ var errAllSeen = errors.New("all results are there")
 // run takes a figure from count jobs of which that many are in flight at
 // once: with one, each is submitted when the result of the one before was seen.
 func (p *pool) run(ctx context.Context, name string, j job.Job, count, inFlight int) (*figure, error) {
+	return p.spaced(ctx, name, j, count, inFlight, 0)
+}
+
+// spaced is run with a pause before each job.
+func (p *pool) spaced(ctx context.Context, name string, j job.Job, count, inFlight int, gap time.Duration) (*figure, error) {
 	batch := "bench-" + job.NewID().String()
 	group, ctx := errgroup.WithContext(ctx)
 	window := make(chan struct{}, inFlight)
@@ -125,22 +130,23 @@ func (p *pool) run(ctx context.Context, name string, j job.Job, count, inFlight 
 	})
 	for range min(inFlight, 16) {
 		share := count / min(inFlight, 16)
-		group.Go(func() error { return p.submit(ctx, j, batch, share, window, &submitted) })
+		group.Go(func() error { return p.submit(ctx, j, batch, share, gap, window, &submitted) })
 	}
-	group.Go(func() error { return p.submit(ctx, j, batch, count%min(inFlight, 16), window, &submitted) })
+	group.Go(func() error { return p.submit(ctx, j, batch, count%min(inFlight, 16), gap, window, &submitted) })
 	if err := group.Wait(); !errors.Is(err, errAllSeen) {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	return f.done(), nil
 }
 
-func (p *pool) submit(ctx context.Context, j job.Job, batch string, count int, window chan struct{}, submitted *sync.Map) error {
+func (p *pool) submit(ctx context.Context, j job.Job, batch string, count int, gap time.Duration, window chan struct{}, submitted *sync.Map) error {
 	for range count {
 		select {
 		case window <- struct{}{}:
 		case <-ctx.Done():
 			return nil
 		}
+		time.Sleep(gap)
 		one := j
 		one.ID, one.Batch = job.NewID(), batch
 		if err := one.Prepare(time.Now()); err != nil {

@@ -52,6 +52,7 @@ func (c *channel) Read(p []byte) (int, error) {
 		return c.mark(c.conn.Read(p))
 	}
 	n, pid, err := readFirst(c.conn, p)
+	n = max(n, 0) // the system call says -1 beside an error
 	if n > 0 {
 		c.spoken.Store(true)
 		c.spoke(pid)

@@ -1,0 +1,72 @@
+package backends
+
+import (
+	"io"
+	"time"
+)
+
+// conn is a channel whose reads and writes can be bounded in time, as those of
+// processes are.
+type conn interface {
+	io.ReadWriteCloser
+	SetDeadline(t time.Time) error
+	SetReadDeadline(t time.Time) error
+	SetWriteDeadline(t time.Time) error
+}
+
+// primed is a channel of which the first piece has been read ahead. It is how
+// the end of a guest is noticed while nobody converses with it.
+type primed struct {
+	conn
+	head []byte
+	err  error
+}
+
+// Read implements io.Reader.
+func (p *primed) Read(b []byte) (int, error) {
+	if len(p.head) > 0 {
+		n := copy(b, p.head)
+		p.head = p.head[n:]
+		return n, nil
+	}
+	if p.err != nil {
+		return 0, p.err
+	}
+	return p.conn.Read(b)
+}
+
+// firstPiece is enough for a hello.
+const firstPiece = 512
+
+// prime reads the channel's first piece in the background. ready is closed
+// when it is there, or the guest has ended. settle ends the waiting for it and
+// returns the channel with what was read; the channel is not to be read before.
+func prime(ch conn) (ready <-chan struct{}, settle func() *primed) {
+	p, done := &primed{conn: ch}, make(chan struct{})
+	go func() {
+		defer close(done)
+		piece := make([]byte, firstPiece)
+		n, err := ch.Read(piece)
+		p.head, p.err = piece[:n], err
+	}()
+	return done, func() *primed {
+		select {
+		case <-done:
+			return p
+		default:
+		}
+		// A deadline in the past ends the read; having ended it is no error.
+		_ = ch.SetReadDeadline(time.Unix(1, 0))
+		<-done
+		_ = ch.SetReadDeadline(time.Time{})
+		if len(p.head) == 0 && isTimeout(p.err) {
+			p.err = nil
+		}
+		return p
+	}
+}
+
+func isTimeout(err error) bool {
+	t, ok := err.(interface{ Timeout() bool })
+	return ok && t.Timeout()
+}
