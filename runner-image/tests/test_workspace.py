@@ -19,6 +19,22 @@ class FileTest(unittest.TestCase):
         self.assertEqual(ended.value, "b")
         self.assertEqual(ended.files, {"a.txt": b"\x00\xff", "deep/er/b.txt": b"b", "deep/c.txt": b"", "ä ö.txt": b"u"})
 
+    def test_the_program_is_where_file_says(self) -> None:
+        self.assertEqual(support.run("open(__file__).read()").value, "open(__file__).read()")
+        ended = support.run("open(__file__).read()", files=[file("main.py", b"mine")])
+        self.assertEqual((ended.value, ended.files), ("mine", {"main.py": b"mine"}))
+
+    def test_started_by_multiprocessing(self) -> None:
+        code = """
+            import multiprocessing
+            def negate(x):
+                return -x
+            if __name__ == "__main__":
+                with multiprocessing.get_context("spawn").Pool(1) as pool:
+                    __result__ = pool.map(negate, [1, 2])
+        """
+        self.assertEqual(support.run(textwrap.dedent(code)).value, [-1, -2])
+
     def test_refused(self) -> None:
         cases = [
             [file("/tmp/airlock-never")],

@@ -29,6 +29,7 @@ def set_up(job: Job) -> dict:
     """Prepares the process for the job and returns its module's variables. The current directory is the workspace."""
     root = system.getcwd()
     _write_files(job.files)
+    _write_program(job.code)
     _add_environment(job.env)
     sys.argv = [NAME, *job.args]
     sys.path[:0] = [root]
@@ -71,9 +72,27 @@ def _write_file(path: str, base64: str) -> None:
         if os.path.islink(folder):
             raise ValueError("a folder is a link")
         os.makedirs(folder, exist_ok=True)
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
-    with open(os.open(path, flags, 0o666), "wb") as file:
+    with open(system.open(path, system.NEW_FILE, 0o666), "wb") as file:
         file.write(content)
+
+
+def _write_program(code: str) -> None:
+    """Puts the program where __file__ says, for the processes that multiprocessing starts.
+
+    A job's own file of that name stays, and a workspace that is full or read-only does without.
+    """
+    try:
+        descriptor = system.open(NAME, system.NEW_FILE, 0o666)
+    except OSError:
+        return
+    try:
+        left = memoryview(code.encode("utf-8", "surrogatepass"))
+        while left:
+            left = left[system.write(descriptor, left) :]
+    except OSError:
+        system.remove(NAME)
+    finally:
+        system.close(descriptor)
 
 
 def _add_environment(env: dict) -> None:
