@@ -23,6 +23,10 @@ setup: ## install what is missing of the system, after saying so
 setup-test:
 	@dev/setup.sh test
 
+.PHONY: setup-test
+setup-test:
+	@dev/setup.sh test
+
 .PHONY: build
 build: ## build the commands into bin/
 	@mkdir -p bin
