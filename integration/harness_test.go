@@ -63,14 +63,32 @@ func TestMain(m *testing.M) {
 // process is a running worker.
 type process struct {
 	cmd    *exec.Cmd
-	stderr *bytes.Buffer
+	stderr *transcript
 	ended  chan struct{}
 	err    error
 }
 
+// transcript is what a process has said so far.
+type transcript struct {
+	mu   sync.Mutex
+	text bytes.Buffer // guarded by mu
+}
+
+func (l *transcript) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(b)
+}
+
+func (l *transcript) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
 // startWorker starts a worker and waits until it is ready.
 func startWorker(args ...string) (*process, error) {
-	p := &process{cmd: exec.Command(filepath.Join(binaries.dir, "worker"), args...), stderr: &bytes.Buffer{}, ended: make(chan struct{})}
+	p := &process{cmd: exec.Command(filepath.Join(binaries.dir, "worker"), args...), stderr: &transcript{}, ended: make(chan struct{})}
 	p.cmd.Env = append(os.Environ(), canary)
 	p.cmd.Stderr = p.stderr
 	stdout, err := p.cmd.StdoutPipe()

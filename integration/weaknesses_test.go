@@ -116,6 +116,15 @@ except ToolError as error:
 				t.Errorf("refused calls in the audit: got %d, want 1", got)
 			}
 		}},
+		{name: "four mistakes, four codes", status: job.StatusOK, value: `["unknown_tool", "not_granted", "no_provider", "bad_arguments"]`,
+			flags: []string{"--tools", "math.*,ghost.*"}, code: `
+codes = []
+for namespace, name, arguments in (("math", "nosuch", {}), ("admin", "add", {}), ("ghost", "add", {}), ("math", "add", {"a": [], "b": 1})):
+    try:
+        await tools.call(namespace, name, arguments)
+    except ToolError as error:
+        codes.append(error.code)
+return codes`},
 		{name: "W18 dotted names name nothing", status: job.StatusOK, value: `["bad_name", "bad_name"]`, flags: []string{"--tools", "math.add"}, code: `
 codes = []
 for namespace, name in (("math", "x.add"), ("math.x", "add")):

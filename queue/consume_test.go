@@ -398,6 +398,7 @@ func TestSurvivesTheLossOfTheStore(t *testing.T) {
 	w := work(t, q, 1, nil, offer("bubblewrap"))
 	submit(t, q, newJob(t, nil))
 	w.wait(1)
+	waitEmpty(t, q) // an acknowledgement of what is wiped finds nobody
 	srv.Wipe()
 	waitFor(t, "queue set up again", func() bool {
 		return q.Advertise(testContext(t), presence("w1", offer("bubblewrap"))) == nil

@@ -15,6 +15,9 @@ import (
 const (
 	ackTimeout = 2 * time.Second
 	ackTries   = 3
+	// ackAgain is the pause before another try: a server that restarts
+	// answers at once that nobody responds.
+	ackAgain = 250 * time.Millisecond
 	// maxLater bounds how long a delivery is put off: until then it counts
 	// against the consumer's deliveries in flight.
 	maxLater = time.Minute
@@ -115,7 +118,7 @@ func ackDelivery(ctx context.Context, msg jetstream.Msg) (err error) {
 		if err == nil || errors.Is(err, jetstream.ErrMsgAlreadyAckd) {
 			return nil
 		}
-		if ctx.Err() != nil {
+		if pause(ctx, ackAgain) != nil {
 			break
 		}
 	}

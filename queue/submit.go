@@ -107,22 +107,36 @@ func (q *Queue) claimKey(ctx context.Context, j *job.Job) (job.ID, error) {
 		return job.ID{}, fmt.Errorf("encode key: %w", err)
 	}
 	for range keyTries {
-		_, err = q.keysKV.Create(ctx, key, value)
-		if err == nil {
+		var taken []byte
+		if taken, err = q.createKey(ctx, key, value); err == nil && taken == nil {
 			return j.ID, nil
 		}
-		if !errors.Is(err, jetstream.ErrKeyExists) {
-			return job.ID{}, fmt.Errorf("claim key: %w", err)
+		if err == nil {
+			return compareClaim(j, digest, taken)
 		}
-		var entry jetstream.KeyValueEntry
-		if entry, err = q.keysKV.Get(ctx, key); err == nil {
-			return compareClaim(j, digest, entry.Value())
-		}
-		if !errors.Is(err, jetstream.ErrKeyNotFound) {
+		// A request that a restart of the server swallowed is made again; if
+		// it had arrived after all, the key is found to be ours.
+		lost := errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil
+		if !lost && !errors.Is(err, jetstream.ErrKeyNotFound) {
 			break
 		}
 	}
-	return job.ID{}, fmt.Errorf("read key: %w", err)
+	return job.ID{}, fmt.Errorf("claim key: %w", err)
+}
+
+// createKey makes the key, or returns the value that it has already.
+func (q *Queue) createKey(ctx context.Context, key string, value []byte) (taken []byte, err error) {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	_, err = q.keysKV.Create(ctx, key, value)
+	if !errors.Is(err, jetstream.ErrKeyExists) {
+		return nil, err
+	}
+	entry, err := q.keysKV.Get(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	return entry.Value(), nil
 }
 
 func compareClaim(j *job.Job, digest string, value []byte) (job.ID, error) {

@@ -246,3 +246,21 @@ func eventually(t testing.TB, what string, holds func() bool) {
 		time.Sleep(5 * time.Millisecond)
 	}
 }
+
+// TestUnannouncedWithoutAWorker: nobody else tells of a job that ended while
+// it waited, so its submitter is not kept waiting for a grace time.
+func TestUnannouncedWithoutAWorker(t *testing.T) {
+	t.Parallel()
+	f := open(t)
+	waiting, ended := newJob(t), newJob(t)
+	f.record(t, waiting)
+	if _, err := f.Cancel(t.Context(), "acme", waiting.ID); err != nil {
+		t.Fatal(err)
+	}
+	a := f.claim(ended, 1, "w")
+	f.finish(a, resultOf(a, job.StatusOK))
+	got, err := f.Unannounced(t.Context(), time.Hour, 10)
+	if err != nil || len(got) != 1 || got[0].Job != waiting.ID {
+		t.Errorf("unannounced: got %d results, %v; want only that of %s", len(got), err, waiting.ID)
+	}
+}

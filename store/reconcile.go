@@ -224,15 +224,16 @@ const endWaitingSQL = `told AS (
 		)
 		INSERT INTO attempts (job, number, generation, worker, backend, outcome, started_at, ended_at, status, error_type, error_message)`
 
-// Unannounced returns up to limit results that ended longer than olderThan ago
-// and were not marked by Announced, oldest first.
+// Unannounced returns up to limit results that were not marked by Announced,
+// oldest first: those that ended longer than olderThan ago, which their worker
+// had time to announce, and those that no worker ends, at once.
 func (s *Store) Unannounced(ctx context.Context, olderThan time.Duration, limit int) ([]*job.Result, error) {
 	return collect(ctx, s, "read unannounced results", scanResult, `
 		SELECT `+resultColumns+`
 		FROM announcements n
 		JOIN jobs j ON j.id = n.job
 		JOIN attempts a ON a.job = j.id AND a.number = j.ended_by
-		WHERE n.ended_at <= now() - $1::interval
+		WHERE n.ended_at <= now() - $1::interval OR a.number = 0 OR a.outcome = 'lost'
 		ORDER BY n.ended_at
 		LIMIT $2`, max(olderThan, 0), limit)
 }

@@ -54,7 +54,10 @@ func (w *Worker) Handle(ctx context.Context, d job.Delivery) {
 		w.run(ctx, log, d, box, claim, asked)
 	case job.Held:
 		w.later(log, d, jitter(min(claim.LeaseLeft+time.Second, maxHeldPause)))
-	case job.Ended, job.Superseded, job.Postponed, job.Mismatched:
+	case job.Mismatched:
+		log.Error().Msg("job id is taken by a job with another content; this one was removed")
+		w.acknowledge(ctx, log, d)
+	case job.Ended, job.Superseded, job.Postponed:
 		log.Debug().Stringer(fieldVerdict, claim.Verdict).Msg("delivery needs no run")
 		w.acknowledge(ctx, log, d)
 	}

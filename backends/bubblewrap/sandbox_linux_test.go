@@ -52,7 +52,7 @@ return {
 			"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1",
 		},
 		"ids": []any{1000.0, 1000.0, 1000.0, 1000.0}, "umask": float64(0o77), "hostname": "guest",
-		"workspace": []any{}, "tmp": []any{}, "bin": []any{}, "tty": []any{false, false, false}, "session": true,
+		"workspace": []any{"main.py"}, "tmp": []any{}, "bin": []any{}, "tty": []any{false, false, false}, "session": true,
 	}
 	if diff := cmp.Diff(want, saw); diff != "" {
 		t.Errorf("what the guest sees (-want +got):\n%s", diff)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/url"
 	"os"
 	"path/filepath"
 	"time"
@@ -139,8 +140,12 @@ func announceStandalone(dir, logPath, natsURL, postgresURL string, stdout io.Wri
 	if err := os.WriteFile(envPath, []byte(env), 0o600); err != nil {
 		return fmt.Errorf("write airlock.env: %w", err)
 	}
-	fmt.Fprintf(stdout, "nats      %s\npostgres  see %s\nlog       %s\nuse it    set -a; . %s; set +a; submit run --code 'return 6*7'\nready\n",
-		natsURL, envPath, logPath, envPath)
+	shown, err := url.Parse(postgresURL)
+	if err != nil {
+		return fmt.Errorf("read the URL of Postgres: %w", err)
+	}
+	fmt.Fprintf(stdout, "nats      %s\npostgres  %s (the password is in %s)\nlog       %s\nuse it    set -a; . %s; set +a; submit run --code 'return 6*7'\nready\n",
+		natsURL, shown.Redacted(), envPath, logPath, envPath)
 	return nil
 }
 
