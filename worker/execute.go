@@ -2,7 +2,10 @@ package worker
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"io"
+	"runtime/debug"
 	"time"
 
 	"airlock/backends"
@@ -33,10 +36,29 @@ func (w *Worker) execute(ctx context.Context, a *job.Attempt, box *Sandbox) *job
 		clock:  newClock(a.Job.Limits.Wall.Std(), func() { end(job.ErrTimeout) }),
 		output: newOutput(a.Job.Limits.Output, func() { end(job.ErrOutputLimit) }),
 	}
-	run.outcome, run.err = box.Backend.Run(ctx, run.task(w.cfg.Tools))
+	run.outcome, run.err = w.guarded(ctx, box.Backend, run.task(w.cfg.Tools))
 	run.wall = run.clock.stop()
 	run.cause = context.Cause(ctx)
+	if errors.Is(run.err, errPanic) {
+		// What the guest's goroutines still do is not known: nothing of theirs
+		// is read.
+		return bare(a, box, job.StatusInfraError, errBackend, run.err.Error())
+	}
 	return run.result()
+}
+
+var errPanic = errors.New("panic")
+
+// guarded runs a guest. A panic on its way is our failure of this one job, and
+// not the end of the others that run here.
+func (w *Worker) guarded(ctx context.Context, b backends.Backend, task backends.Task) (outcome backends.Outcome, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			w.cfg.Log.Error().Str(fieldJob, task.Job.String()).Bytes(fieldStack, debug.Stack()).Msg("panic while a guest ran")
+			err = fmt.Errorf("%w: %v", errPanic, p)
+		}
+	}()
+	return b.Run(ctx, task)
 }
 
 // guestRun is everything that is known of one guest.

@@ -15,4 +15,5 @@ const (
 	fieldReason  = "reason"
 	fieldHeld    = "held"
 	fieldCount   = "count"
+	fieldStack   = "stack"
 )

@@ -98,6 +98,16 @@ func TestEachEndHasOneStatus(t *testing.T) {
 	}
 }
 
+func TestAPanicIsOneJobsFailure(t *testing.T) {
+	t.Parallel()
+	script := func(context.Context, *fake.Guest) (backends.Outcome, error) { panic("a bug") }
+	b := newBench(t, &ledger{}, said{report: &job.Report{}}, script, nil)
+	b.Handle(t.Context(), b.delivery())
+	if r := b.ledger.last(); r.Status != job.StatusInfraError || r.Error.Message != "panic: a bug" {
+		t.Errorf("got %s, %+v; want infra_error that names the panic", r.Status, r.Error)
+	}
+}
+
 func TestFactsBesideTheStatus(t *testing.T) {
 	t.Parallel()
 	report := &job.Report{Ready: time.Now(), Done: true, Value: []byte("1"), Events: []job.Event{{Kind: job.EventUnawaited, Note: "math.add"}}}
