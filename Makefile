@@ -23,10 +23,6 @@ setup: ## install what is missing of the system, after saying so
 setup-test:
 	@dev/setup.sh test
 
-.PHONY: setup-test
-setup-test:
-	@dev/setup.sh test
-
 .PHONY: build
 build: ## build the commands into bin/
 	@mkdir -p bin
@@ -37,7 +33,7 @@ demo: setup build ## watch seven jobs go through a whole Airlock on this machine
 	@go run ./dev/demo
 
 .PHONY: test
-test: setup-test check crosscheck fuzz-short ## run everything; CI runs this
+test: setup-test check crosscheck fuzz-short demo ## run everything; CI runs this
 	AIRLOCK_REQUIRE=$(REQUIRE) go test -race -timeout 12m ./...
 
 .PHONY: check
