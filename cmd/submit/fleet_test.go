@@ -191,7 +191,9 @@ func (f *fleet) handle(ctx context.Context, d job.Delivery) {
 		}
 		f.finish(r)
 		if !f.cfg.silent {
-			f.check(f.q.Announce(ctx, r))
+			if err := f.q.Announce(ctx, r); ctx.Err() == nil {
+				f.check(err)
+			}
 		}
 	}
 	if err := d.Ack(ctx); err != nil && ctx.Err() == nil {
