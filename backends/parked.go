@@ -63,14 +63,14 @@ func (p *parked) Probe(ctx context.Context) (Capabilities, error) {
 // Run implements Backend.
 func (p *parked) Run(ctx context.Context, task Task) (Outcome, error) {
 	defer p.fill()
-	for g := p.take(task); g != nil; g = p.take(task) {
+	for ctx.Err() == nil {
+		g := p.take(task)
+		if g == nil {
+			break
+		}
 		if g.accept(ctx, task) {
 			return g.end(ctx)
 		}
-		if ctx.Err() != nil {
-			break
-		}
-		p.log.Debug().Msg("a parked guest had died")
 	}
 	return p.Backend.Run(ctx, task)
 }

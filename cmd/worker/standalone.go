@@ -58,7 +58,7 @@ func runStandalone(ctx context.Context, cfg *config, stdout, stderr io.Writer, s
 	}
 	defer func() { err = errors.Join(err, p.close()) }()
 	return serveStandalone(ctx, p, signals, func(ctx context.Context) error {
-		if err := errors.Join(p.probeJob(ctx), p.awaitSamples(ctx)); err != nil {
+		if err := errors.Join(p.probeJob(ctx, stderr), p.awaitSamples(ctx)); err != nil {
 			return err
 		}
 		return announceStandalone(dir, logPath, ns.URL(), pg.URL(), stdout)
@@ -76,10 +76,14 @@ func serveStandalone(ctx context.Context, p *pool, signals <-chan os.Signal, rea
 }
 
 // probeJob sends one real job through everything.
-func (p *pool) probeJob(ctx context.Context) error {
+func (p *pool) probeJob(ctx context.Context, stderr io.Writer) error {
 	ctx, cancel := context.WithTimeout(ctx, probePatience)
 	defer cancel()
-	j := &job.Job{Tenant: "airlock", Batch: "start", Code: "return 6 * 7", Requires: job.Requirement{Isolation: p.weakest()}}
+	j := &job.Job{Tenant: "airlock", Batch: "start", Code: "return 6 * 7"}
+	var why string
+	if j.Requires, why = p.asked(); why != "" {
+		fmt.Fprintf(stderr, "worker: only jobs that require isolation none run here: %s\n", why)
+	}
 	if err := j.Prepare(time.Now()); err != nil {
 		return fmt.Errorf("prepare the probe job: %w", err)
 	}
@@ -120,16 +124,19 @@ func (p *pool) awaitSamples(ctx context.Context) error {
 	}
 }
 
-// weakest is the level of the least isolating backend here, so that the probe
-// job fits a worker that offers nothing stronger.
-func (p *pool) weakest() job.Isolation {
-	level := job.IsolationVM
+// asked is what the probe job requires: what a job asks for that says nothing,
+// or where no backend here can give that, the least there is. why then says
+// what is missing.
+func (p *pool) asked() (r job.Requirement, why string) {
+	usual := job.Requirement{}.Canonical(job.Limits{})
 	for _, box := range p.probed {
-		if level.AtLeast(box.Can.Isolation) {
-			level = box.Can.Isolation
+		unmet := usual.Unmet(box.Can.Offer)
+		if unmet == "" {
+			return job.Requirement{}, ""
 		}
+		why = box.Name + " " + unmet
 	}
-	return level
+	return job.Requirement{Isolation: job.IsolationNone}, why
 }
 
 // announceStandalone writes airlock.env and tells people where things are.
