@@ -110,9 +110,7 @@ var anyLane = Requirement{}.Canonical(Limits{})
 // joined by "+" where nothing else is asked, else ten characters of a digest.
 // The name is a subject token and a consumer's name.
 func (r Requirement) Lane() string {
-	rest := r
-	rest.Backends = nil
-	if rest.equal(anyLane) {
+	if r.plain() {
 		if len(r.Backends) == 0 {
 			return "any"
 		}
@@ -126,8 +124,10 @@ func (r Requirement) Lane() string {
 	return strings.ToLower(base32.StdEncoding.EncodeToString(sum[:])[:10])
 }
 
-func (r Requirement) equal(other Requirement) bool {
-	return string(r.document()) == string(other.document())
+// plain reports whether nothing but backends is asked beyond the default.
+func (r Requirement) plain() bool {
+	return r.Isolation == anyLane.Isolation && r.OS == "" && r.Arch == "" && r.Image == "" &&
+		len(r.Labels) == 0 && slices.Equal(r.Limits, anyLane.Limits)
 }
 
 // document is the canonical JSON of a canonical requirement.

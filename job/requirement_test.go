@@ -3,6 +3,7 @@ package job_test
 import (
 	"fmt"
 	"maps"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -212,5 +213,23 @@ func TestAllows(t *testing.T) {
 	}
 	if job.Allows(nil, "math", "add") {
 		t.Error("no grants allow a tool")
+	}
+}
+
+// TestEachFieldOfARequirementNamesALane fails for a new field that Lane does
+// not look at.
+func TestEachFieldOfARequirementNamesALane(t *testing.T) {
+	t.Parallel()
+	usual := job.Requirement{}.Canonical(job.Limits{})
+	others := job.Requirement{
+		Backends: []string{"docker"}, Isolation: job.IsolationVM, OS: "plan9", Arch: "mips", Image: "x",
+		Labels: map[string]string{"a": "b"}, Limits: []job.LimitName{job.LimitCPU},
+	}
+	for i := range reflect.TypeFor[job.Requirement]().NumField() {
+		r := usual
+		reflect.ValueOf(&r).Elem().Field(i).Set(reflect.ValueOf(others).Field(i))
+		if got := r.Lane(); got == usual.Lane() {
+			t.Errorf("%s: got lane %s, that of a job which asks for nothing", reflect.TypeFor[job.Requirement]().Field(i).Name, got)
+		}
 	}
 }
