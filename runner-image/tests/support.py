@@ -48,8 +48,8 @@ class Guest:
         self.channel.settimeout(TIMEOUT)
         self.workspace = tempfile.mkdtemp()
         self.process = subprocess.Popen(
-            # The shell only moves the channel to descriptor 3.
-            ["/bin/sh", "-c", f'exec "$0" "$@" 3<&{theirs.fileno()} {theirs.fileno()}<&-']
+            # The shell moves the channel to descriptor 3, and leaves one open that is nobody's.
+            ["/bin/sh", "-c", f'exec "$0" "$@" 3<&{theirs.fileno()} {theirs.fileno()}<&- 9</dev/null']
             + [sys.executable, "-I", "-S", "-B", installed()],
             pass_fds=(theirs.fileno(),),
             cwd=self.workspace,

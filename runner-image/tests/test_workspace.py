@@ -12,6 +12,22 @@ def file(path: str, content: bytes = b"") -> dict:
     return {"path": path, "base64": base64.b64encode(content).decode()}
 
 
+class DescriptorTest(unittest.TestCase):
+    def test_strays_are_closed(self) -> None:
+        code = """
+            import os
+            found = []
+            for fd in range(64):
+                try:
+                    os.fstat(fd)
+                except OSError:
+                    continue
+                found.append(fd)
+            return found
+        """
+        self.assertEqual(support.run(textwrap.dedent(code)).value, [0, 1, 2, 3])
+
+
 class FileTest(unittest.TestCase):
     def test_written(self) -> None:
         files = [file("a.txt", b"\x00\xff"), file("deep/er/b.txt", b"b"), file("deep/c.txt"), file("ä ö.txt", b"u")]

@@ -6,12 +6,16 @@ from . import streams, system
 from .wire import Channel, ProtocolError
 
 CHANNEL = 3
+# Beyond the number of any descriptor that a worker could have handed down.
+_MANY = 1 << 16
 # The exit code when there is no job.
 _NO_WORKER = 70
 
 
 def main() -> None:
     """Runs one job and exits."""
+    # A worker marks what it has open before it starts a guest; this is for what another of its threads opened since.
+    system.closerange(CHANNEL + 1, _MANY)
     channel = Channel(CHANNEL)
     try:
         channel.send(f'{{"method":"hello","params":{{"protocol":1,"python":"{_version()}"}}}}')

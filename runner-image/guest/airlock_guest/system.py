@@ -9,6 +9,7 @@ except ImportError:
     import nt as _os  # type: ignore[no-redef,import-not-found]
 
 close = _os.close
+closerange = _os.closerange
 exit_now = _os._exit
 getcwd = _os.getcwd
 getpid = _os.getpid
