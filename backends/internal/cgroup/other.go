@@ -49,3 +49,8 @@ func (*Group) Kill(context.Context) error { return nil }
 
 // Remove removes the group.
 func (*Group) Remove() error { return nil }
+
+// Watch always fails: only Linux has control groups.
+func Watch(int, string, float64) (*Group, error) {
+	return nil, fmt.Errorf("%w: only Linux has them", ErrUnusable)
+}
