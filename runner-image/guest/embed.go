@@ -26,9 +26,10 @@ package guest
 
 import "embed"
 
-// Files are the Python files, and nothing else: main.py and its package.
+// Files are the Python files, and nothing else: main.py, first.py
+// for containers, and their package.
 //
-//go:embed main.py airlock_guest/*.py
+//go:embed main.py first.py airlock_guest/*.py
 var Files embed.FS
 
 // Main is the name in Files of the file to start.
