@@ -35,9 +35,10 @@ var layers = map[string][]string{
 	"backends/internal/...": {"job", "backends", "backends/internal/...", "runner-image/guest"},
 	"backends/backendtest":  {"job", "backends", "backends/internal/..."},
 	"backends/bubblewrap":   {"job", "backends", "backends/internal/...", "runner-image/guest"},
+	"backends/docker":       {"job", "backends", "backends/internal/..."},
 	"backends/local":        {"job", "backends", "backends/internal/...", "runner-image/guest"},
 	"backends/fake":         {"job", "backends", "backends/internal/..."},
-	"backends/all":          {"job", "backends", "backends/bubblewrap", "backends/local", "backends/fake"},
+	"backends/all":          {"job", "backends", "backends/bubblewrap", "backends/docker", "backends/local", "backends/fake"},
 
 	"store":           {"job", "migrations"},
 	"store/storetest": {"job", "migrations", "store", "standalone"},
@@ -64,6 +65,7 @@ var confined = map[string][]string{
 	"github.com/google/jsonschema-go": {"broker/..."},
 	"github.com/google/uuid":          {"job", "cmd/..."},
 	"github.com/alecthomas/kong":      {"cmd/..."},
+	"github.com/docker/docker":        {"backends/docker"},
 	"golang.org/x/net/bpf":            {"backends/internal/..."},
 	"testing":                         {"backends/backendtest", "broker/brokertest", "store/storetest", "queue/natstest"},
 

@@ -5,6 +5,7 @@ package all
 import (
 	"airlock/backends"
 	"airlock/backends/bubblewrap"
+	"airlock/backends/docker"
 	"airlock/backends/fake"
 	"airlock/backends/local"
 
@@ -13,7 +14,8 @@ import (
 
 // Config is what the constructors need.
 type Config struct {
-	// Python is the guests' interpreter; each backend finds one if it is "".
+	// Python is the guests' interpreter; each backend finds one if it
+	// is "". A container has its image's.
 	Python string
 	// AllowNoIsolation lets the local backend probe well.
 	AllowNoIsolation bool
@@ -34,6 +36,7 @@ type Named struct {
 func All(cfg Config) []Named {
 	return []Named{
 		{bubblewrap.Name, bubblewrap.New(bubblewrap.Config{Python: cfg.Python, Log: cfg.Log}), true},
+		{docker.Name, docker.New(docker.Config{Log: cfg.Log}), true},
 		{local.Name, local.New(local.Config{Python: cfg.Python, AllowNoIsolation: cfg.AllowNoIsolation, Log: cfg.Log}), false},
 		{fake.Name, fake.New(fake.Config{}), false},
 	}

@@ -31,7 +31,7 @@ func TestAll(t *testing.T) {
 			t.Errorf("%s: close: %v", n.Name, err)
 		}
 	}
-	if diff := cmp.Diff([]string{"bubblewrap", "local", "fake"}, names); diff != "" {
+	if diff := cmp.Diff([]string{"bubblewrap", "docker", "local", "fake"}, names); diff != "" {
 		t.Errorf("backends (-want +got):\n%s", diff)
 	}
 }

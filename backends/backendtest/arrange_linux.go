@@ -97,7 +97,12 @@ func posture(s *stage) {
 		for _, kind := range []string{"mnt", "net", "pid", "ipc", "uts", "user", "cgroup"} {
 			theirs, err1 := os.Readlink(dir + "/ns/" + kind)
 			ours, err2 := os.Readlink("/proc/self/ns/" + kind)
-			namespaces = namespaces || err1 != nil || err2 != nil || theirs == ours
+			shared := err1 != nil || err2 != nil || theirs == ours
+			if why := s.suite.Shares[kind]; shared && why != "" {
+				s.Logf("the %s namespace is the host's: %s", kind, why)
+				continue
+			}
+			namespaces = namespaces || shared
 		}
 		roots := " " + status(dir, "Uid") + " " + status(dir, "Gid") + " "
 		return map[string]string{

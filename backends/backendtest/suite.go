@@ -34,6 +34,9 @@ type Harness struct {
 	// Except maps a story's name to the reason why it is not told of this
 	// backend.
 	Except map[string]string
+	// Shares maps the kernel's name of a namespace to the reason why guests
+	// may share the host's.
+	Shares map[string]string
 }
 
 // patience bounds each run. It is no assertion: a story that needs it fails.

@@ -1,0 +1,97 @@
+// Package docker isolates each guest in a container of a Docker Engine: one
+// without a network, with a read-only root, no capabilities, no way to gain
+// privileges, a system-call filter, and limits that the engine sets.
+//
+// # What is carried how
+//
+// All goes over the streams that a client attaches, so nothing of the worker's
+// host is mounted and the engine may be anywhere: on this host, in a virtual
+// machine, behind a network. The first process of the container puts frames
+// around the bytes of the guest's channel and streams, and reports how the
+// guest ended; runner-image/guest/airlock_guest/first.py says how, and why the
+// guest cannot speak for it. When the worker dies its end of the attached
+// stream closes, and that process ends with everything in the container.
+//
+// # What a guest sees
+//
+// The image, read-only; /tmp and /workspace, which hold limits.disk each; no
+// /sys, no /dev/shm, and a /proc of its own processes without what tells of
+// the host. It runs as uid and gid 65532, on a host named "guest", with the
+// environment that first.py builds. It shares the engine's user namespace
+// unless the engine remaps users.
+//
+// # What is left
+//
+// Run removes its container. What a dead worker left is removed by the next
+// one of its host, at the start and every minute, and by any worker once it
+// has been over for a while.
+//
+// # What the engine's socket means
+//
+// Whoever can talk to an engine can become root on its host. A worker with
+// this backend holds that power; its guests do not.
+package docker
+
+import (
+	"runtime"
+	"sync"
+
+	"airlock/backends"
+	"airlock/backends/internal/guestproc"
+
+	"github.com/rs/zerolog"
+)
+
+// Name is the backend's in jobs and results.
+const Name = "docker"
+
+// DefaultImage is the tag that dev/runner-image.sh and runner-image/Dockerfile
+// give.
+const DefaultImage = "airlock-runner"
+
+// Config says how guests are run. The zero value is usable.
+type Config struct {
+	// Log receives what an operator should know.
+	Log zerolog.Logger
+	// Host is the engine's address; by default what DOCKER_HOST and its
+	// siblings say, else the system's own.
+	Host string
+	// Image is the guests', by digest, ID or tag; DefaultImage by default. A
+	// probe resolves it to its ID, and it is never pulled.
+	Image string
+	// Runtime is the engine's runtime for guests; by default its default.
+	Runtime string
+	// Cores is the rate of processor time of one guest; the default is 1.
+	Cores float64
+	// Project is the Compose project that guests' containers are labelled as
+	// part of, so that its down --remove-orphans clears them; "" is none.
+	Project string
+}
+
+// Backend runs guests in containers.
+type Backend struct {
+	config   Config
+	gate     guestproc.Gate
+	prepared guestproc.Prepared[ready]
+	// starts bounds how many containers start at once: more only wait for
+	// each other, since a start is processor time.
+	starts chan struct{}
+	// closing ends the sweeper; sweeper is it.
+	closing   chan struct{}
+	closeOnce sync.Once
+	sweepOnce sync.Once
+	sweeper   sync.WaitGroup
+}
+
+var _ backends.Backend = (*Backend)(nil)
+
+// New makes a backend. It touches neither engine nor host; Probe does.
+func New(config Config) *Backend {
+	if config.Cores <= 0 {
+		config.Cores = 1
+	}
+	if config.Image == "" {
+		config.Image = DefaultImage
+	}
+	return &Backend{config: config, starts: make(chan struct{}, runtime.NumCPU()), closing: make(chan struct{})}
+}

@@ -1,0 +1,181 @@
+package docker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"airlock/job"
+
+	"github.com/docker/docker/api/types"
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/filters"
+	"github.com/docker/docker/api/types/image"
+	"github.com/docker/docker/api/types/system"
+	"github.com/docker/docker/client"
+	"github.com/go-json-experiment/json"
+)
+
+// The bounds of single requests. An engine that hangs must not take the worker
+// with it.
+const (
+	askTime   = 10 * time.Second
+	startTime = 30 * time.Second
+	// removeTime is longer, as an engine deletes files meanwhile.
+	removeTime = 60 * time.Second
+)
+
+// engine is the part of the Engine API that is used. Each request is bounded.
+type engine struct{ api *client.Client }
+
+// connect makes a client and agrees on a version with the engine.
+func connect(ctx context.Context, host string) (*engine, error) {
+	// No idle connections: a socket is opened in microseconds, and one that
+	// is kept may be to an engine that was restarted.
+	transport := &http.Transport{DisableKeepAlives: true}
+	opts := []client.Opt{
+		client.WithHTTPClient(&http.Client{Transport: transport, CheckRedirect: client.CheckRedirect}),
+		client.FromEnv,
+	}
+	if host != "" {
+		opts = append(opts, client.WithHost(host))
+	}
+	api, err := client.NewClientWithOpts(append(opts, client.WithAPIVersionNegotiation())...)
+	if err != nil {
+		return nil, translate("connect to the engine", err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
+	if _, err := api.Ping(ctx); err != nil {
+		return nil, fmt.Errorf("%w; start a Docker Engine, or name it with DOCKER_HOST; "+
+			"the worker's user must be in its socket's group", translate("ask the engine", err))
+	}
+	api.NegotiateAPIVersion(ctx)
+	return &engine{api}, nil
+}
+
+// translate keeps the engine's text and drops the client's types, but for the
+// ends of contexts.
+func translate(what string, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, context.DeadlineExceeded):
+		return fmt.Errorf("%s: the engine did not answer in time: %w", what, context.DeadlineExceeded)
+	case errors.Is(err, context.Canceled):
+		return fmt.Errorf("%s: %w", what, context.Canceled)
+	}
+	return fmt.Errorf("%s: %s", what, job.Printable(err.Error(), 500))
+}
+
+func (e *engine) close() error { return translate("close the engine's client", e.api.Close()) }
+
+func (e *engine) info(ctx context.Context) (system.Info, error) {
+	ctx, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
+	info, err := e.api.Info(ctx)
+	return info, translate("ask the engine about itself", err)
+}
+
+func (e *engine) image(ctx context.Context, name string) (image.InspectResponse, error) {
+	ctx, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
+	found, err := e.api.ImageInspect(ctx, name)
+	if client.IsErrNotFound(err) {
+		return found, fmt.Errorf("the engine has no image %s: make it with dev/runner-image.sh, or build runner-image/Dockerfile", job.Printable(name, 100))
+	}
+	return found, translate("look for the image", err)
+}
+
+func (e *engine) create(ctx context.Context, r request) (id string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, startTime)
+	defer cancel()
+	made, err := e.api.ContainerCreate(ctx, &r.config, &r.host, nil, nil, r.name)
+	return made.ID, translate("create container", err)
+}
+
+func (e *engine) attach(ctx context.Context, id string) (types.HijackedResponse, error) {
+	ctx, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
+	streams, err := e.api.ContainerAttach(ctx, id, container.AttachOptions{Stream: true, Stdin: true, Stdout: true, Stderr: true})
+	return streams, translate("attach to container", err)
+}
+
+func (e *engine) start(ctx context.Context, id string) error {
+	ctx, cancel := context.WithTimeout(ctx, startTime)
+	defer cancel()
+	return translate("start container", e.api.ContainerStart(ctx, id, container.StartOptions{}))
+}
+
+// limitProcesses changes the limit of a container that runs.
+func (e *engine) limitProcesses(ctx context.Context, id string, limit int64) error {
+	ctx, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
+	change := container.UpdateConfig{Resources: container.Resources{PidsLimit: &limit}}
+	_, err := e.api.ContainerUpdate(ctx, id, change)
+	return translate("limit container", err)
+}
+
+func (e *engine) state(ctx context.Context, id string) (container.State, error) {
+	ctx, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
+	found, err := e.api.ContainerInspect(ctx, id)
+	if err != nil || found.ContainerJSONBase == nil || found.State == nil {
+		return container.State{}, translate("inspect container", errors.Join(err, errNoState(found)))
+	}
+	return *found.State, nil
+}
+
+func errNoState(found container.InspectResponse) error {
+	if found.ContainerJSONBase == nil || found.State == nil {
+		return errors.New("it has no state")
+	}
+	return nil
+}
+
+// stats are the engine's counters of a container that runs.
+func (e *engine) stats(ctx context.Context, id string) (container.StatsResponse, error) {
+	ctx, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
+	var stats container.StatsResponse
+	reply, err := e.api.ContainerStatsOneShot(ctx, id)
+	if err != nil {
+		return stats, translate("read the engine's counters", err)
+	}
+	defer reply.Body.Close()
+	return stats, translate("read the engine's counters", json.UnmarshalRead(reply.Body, &stats, json.MatchCaseInsensitiveNames(true)))
+}
+
+// ended waits until the container does not run any more.
+func (e *engine) ended(ctx context.Context, id string) error {
+	ctx, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
+	over, failed := e.api.ContainerWait(ctx, id, container.WaitConditionNotRunning)
+	select {
+	case <-over:
+		return nil
+	case err := <-failed:
+		return translate("wait for container", err)
+	}
+}
+
+// remove kills the container and removes it. One that is gone is no error.
+func (e *engine) remove(ctx context.Context, id string) error {
+	ctx, cancel := context.WithTimeout(ctx, removeTime)
+	defer cancel()
+	err := e.api.ContainerRemove(ctx, id, container.RemoveOptions{Force: true, RemoveVolumes: true})
+	if client.IsErrNotFound(err) {
+		return nil
+	}
+	return translate("remove container", err)
+}
+
+// guests lists the containers of all workers.
+func (e *engine) guests(ctx context.Context) ([]container.Summary, error) {
+	ctx, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
+	all, err := e.api.ContainerList(ctx, container.ListOptions{All: true, Filters: filters.NewArgs(filters.Arg("label", labelOwner))})
+	return all, translate("list containers", err)
+}
