@@ -54,6 +54,14 @@ fuzz: ## run each fuzz target for a minute
 fuzz-short:
 	@dev/fuzz.sh $(FUZZTIME)
 
+.PHONY: dockerd
+dockerd: ## see to a Docker Engine, and say where it is
+	@dev/dockerd.sh start
+
+.PHONY: runner-image
+runner-image: ## make the guests' image from this host's Python
+	@dev/runner-image.sh
+
 .PHONY: bench
 bench: setup build ## measure this machine; compare only the rows of one run
 	@go run ./integration/bench -bin bin

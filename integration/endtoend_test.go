@@ -79,7 +79,7 @@ func TestExitCodes(t *testing.T) {
 		{"the job failed", []string{"run", "--code", "1/0"}, 1},
 		{"wrong usage", []string{"run"}, 2},
 		{"a field that is not supported yet", []string{"run", "--code", "1", "--wall", "-3s"}, 2},
-		{"could not be placed", []string{"run", "--code", "1", "--backend", "docker"}, 3},
+		{"could not be placed", []string{"run", "--code", "1", "--backend", "appcontainer"}, 3},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()

@@ -66,6 +66,10 @@ type Config struct {
 	// Project is the Compose project that guests' containers are labelled as
 	// part of, so that its down --remove-orphans clears them; "" is none.
 	Project string
+
+	// remote has the counters read from the engine although it is on this
+	// host; tests set it.
+	remote bool
 }
 
 // Backend runs guests in containers.

@@ -27,7 +27,7 @@ func (r *ready) newMeter(ctx context.Context, id string) (meter, error) {
 	if r.rations {
 		cores = r.config.Cores
 	}
-	if group, err := cgroup.Watch(state.Pid, id, cores); err == nil {
+	if group, err := cgroup.Watch(state.Pid, id, cores); err == nil && !r.config.remote {
 		return groupMeter{group}, nil
 	}
 	return statsMeter{r.engine, id}, nil

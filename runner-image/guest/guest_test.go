@@ -83,14 +83,17 @@ func TestFiles(t *testing.T) {
 			t.Errorf("got %s among the files, want Python only", name)
 		}
 	}
-	if _, err := fs.Stat(guest.Files, guest.Main); err != nil {
-		t.Errorf("got %v, want %s", err, guest.Main)
+	starters := []string{guest.Main, "first.py"}
+	for _, name := range starters {
+		if _, err := fs.Stat(guest.Files, name); err != nil {
+			t.Errorf("got %v, want %s", err, name)
+		}
 	}
 	onDisk, err := filepath.Glob("airlock_guest/*.py")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, want := len(names), len(onDisk)+1; got != want {
+	if got, want := len(names), len(onDisk)+len(starters); got != want {
 		t.Errorf("got %d files, want %d: %v", got, want, names)
 	}
 }

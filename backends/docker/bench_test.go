@@ -1,0 +1,72 @@
+package docker_test
+
+import (
+	"context"
+	"io"
+	"slices"
+	"testing"
+	"time"
+
+	"airlock/backends"
+	"airlock/backends/docker"
+	"airlock/backends/internal/guestproc"
+	"airlock/job"
+
+	"github.com/rs/zerolog"
+)
+
+// BenchmarkRun measures whole runs of the smallest job, from a call of Run to
+// its return, and from the call to the guest's result, by turns with a guest
+// started for the job and one that stood ready.
+func BenchmarkRun(b *testing.B) {
+	cold := open(b, docker.Config{})
+	warm := backends.Parked(docker.New(docker.Config{}), 1, zerolog.Nop())
+	defer warm.Close()
+	if _, err := warm.Probe(b.Context()); err != nil {
+		b.Fatal(err)
+	}
+	var coldRun, coldResult, warmRun, warmResult []time.Duration
+	for b.Loop() {
+		result, run := measure(b, cold)
+		coldResult, coldRun = append(coldResult, result), append(coldRun, run)
+		settle(b)
+		result, run = measure(b, warm)
+		warmResult, warmRun = append(warmResult, result), append(warmRun, run)
+		settle(b)
+	}
+	b.ReportMetric(median(coldResult), "cold-result-p50-ms")
+	b.ReportMetric(median(coldRun), "cold-p50-ms")
+	b.ReportMetric(median(warmResult), "parked-result-p50-ms")
+	b.ReportMetric(median(warmRun), "parked-p50-ms")
+}
+
+// settle gives the next parked guest time to stand ready.
+func settle(b *testing.B) {
+	timer := time.NewTimer(400 * time.Millisecond)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-b.Context().Done():
+	}
+}
+
+func measure(b *testing.B, backend backends.Backend) (result, run time.Duration) {
+	began := time.Now()
+	out, err := backend.Run(b.Context(), backends.Task{
+		Job: job.NewID(), Attempt: 1, Limits: job.DefaultLimits(), Stdout: io.Discard, Stderr: io.Discard,
+		Serve: func(_ context.Context, channel io.ReadWriteCloser) error {
+			err := guestproc.Converse(channel, "pass")
+			result = time.Since(began)
+			return err
+		},
+	})
+	if err != nil || out.Cause != backends.Exited || out.ExitCode != 0 {
+		b.Fatalf("got %+v and error %v, want exit 0", out, err)
+	}
+	return result, time.Since(began)
+}
+
+func median(all []time.Duration) float64 {
+	slices.Sort(all)
+	return all[len(all)/2].Seconds() * 1e3
+}

@@ -1,0 +1,244 @@
+package docker_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"airlock/backends"
+	"airlock/backends/docker"
+	"airlock/backends/internal/guestproc"
+	"airlock/backends/internal/owner"
+	"airlock/job"
+
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/client"
+)
+
+// asWorker makes this test binary a worker, so that one can be killed.
+const asWorker = "AIRLOCK_TEST_DOCKER_WORKER"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asWorker) == "" {
+		os.Exit(m.Run())
+	}
+	_, err := docker.New(docker.Config{}).Run(context.Background(), task("import os, time\nif os.fork() == 0:\n    os.setsid()\n    time.sleep(600)\nprint('up', flush=True)\ntime.sleep(600)", job.Limits{}, os.Stdout))
+	fmt.Fprintln(os.Stderr, err)
+	os.Exit(1)
+}
+
+// task is a guest that runs the code, which must end without a result of note.
+func task(code string, limits job.Limits, stdout io.Writer) backends.Task {
+	return backends.Task{
+		Job: job.NewID(), Attempt: 1, Limits: limits.WithDefaults(), Stdout: stdout, Stderr: io.Discard,
+		Serve: func(ctx context.Context, channel io.ReadWriteCloser) error {
+			_ = guestproc.Converse(channel, code) // the outcome tells
+			return nil
+		},
+	}
+}
+
+// open makes a backend on the engine that there is.
+func open(t testing.TB, config docker.Config) *docker.Backend {
+	t.Helper()
+	b := docker.New(config)
+	t.Cleanup(func() {
+		if err := b.Close(); err != nil {
+			t.Errorf("close: %v", err)
+		}
+	})
+	if _, err := b.Probe(t.Context()); err != nil {
+		if slices.Contains(strings.Split(os.Getenv("AIRLOCK_REQUIRE"), ","), docker.Name) {
+			t.Fatalf("AIRLOCK_REQUIRE names docker, but: %v", err)
+		}
+		t.Skip(err)
+	}
+	return b
+}
+
+// TestEngineCounters: an engine elsewhere has no control groups to read, and
+// limits hold all the same.
+func TestEngineCounters(t *testing.T) {
+	t.Parallel()
+	b := open(t, docker.Config{})
+	b.NoCounters()
+	second := job.Limits{CPU: job.Duration(time.Second), Memory: 64 * job.MiB}
+	for _, tt := range []struct {
+		name, code string
+		want       backends.Cause
+	}{
+		{"time", "while True: pass", backends.OutOfCPU},
+		{"memory", "x = b'x' * (300 << 20)", backends.OutOfMemory},
+		{"neither", "pass", backends.Exited},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			out, err := b.Run(t.Context(), task(tt.code, second, io.Discard))
+			if err != nil || out.Cause != tt.want || out.PeakMemory == 0 {
+				t.Errorf("got %+v and error %v, want %s with a peak of memory", out, err, tt.want)
+			}
+			if tt.want == backends.OutOfMemory && out.OOMKills == 0 {
+				t.Errorf("got %+v, want a kill for memory counted", out)
+			}
+		})
+	}
+}
+
+// TestSmallest: the smallest limits that a job may have are held, below what
+// an engine can start a container with.
+func TestSmallest(t *testing.T) {
+	t.Parallel()
+	b := open(t, docker.Config{})
+	limits := job.MinLimits()
+	limits.CPU = job.Duration(5 * time.Second)
+	code := "import os\ntry:\n    os.fork()\nexcept OSError:\n    os._exit(5)\nos._exit(6)"
+	out, err := b.Run(t.Context(), task(code, limits, io.Discard))
+	if err != nil || out.Cause != backends.Exited || out.ExitCode != 5 {
+		t.Errorf("got %+v and error %v, want exit 5: a second process refused", out, err)
+	}
+}
+
+// TestWorkerKilled: a guest ends with its worker, and the next worker of the
+// host removes the container.
+func TestWorkerKilled(t *testing.T) {
+	t.Parallel()
+	open(t, docker.Config{})
+	api, err := client.NewClientWithOpts(client.FromEnv, client.WithAPIVersionNegotiation())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer api.Close()
+	cmd := exec.CommandContext(t.Context(), os.Args[0])
+	cmd.Env, cmd.Stderr = append(os.Environ(), asWorker+"=1"), os.Stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil || line != "up\n" {
+		t.Errorf("got %q and error %v from the guest, want up", line, err)
+	}
+	mine := fmt.Sprintf("-%d-", cmd.Process.Pid)
+	states := func() []string {
+		all, err := api.ContainerList(t.Context(), container.ListOptions{All: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var found []string
+		for _, c := range all {
+			if strings.Contains(c.Labels["airlock.owner"], mine) {
+				found = append(found, c.State)
+			}
+		}
+		return found
+	}
+	if got := states(); !slices.Equal(got, []string{container.StateRunning}) {
+		t.Errorf("got containers %v while the guest runs, want a running one", got)
+	}
+	if err := cmd.Process.Kill(); err != nil {
+		t.Error(err)
+	}
+	_ = cmd.Wait()
+	until(t, "the guest has ended by itself", func() bool { return !slices.Contains(states(), container.StateRunning) })
+	if len(states()) == 0 {
+		t.Error("the killed worker left no container: this test proves nothing")
+	}
+	open(t, docker.Config{})
+	until(t, "its container is removed", func() bool { return len(states()) == 0 })
+}
+
+func until(t *testing.T, what string, done func() bool) {
+	t.Helper()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.Now().Add(20 * time.Second); !done(); <-tick.C {
+		if time.Now().After(deadline) {
+			t.Fatalf("waited in vain until %s", what)
+		}
+	}
+}
+
+// TestLeft: a sweep leaves alone what another worker may want.
+func TestLeft(t *testing.T) {
+	t.Parallel()
+	self, err := owner.This()
+	if err != nil {
+		t.Fatal(err)
+	}
+	mine := self.Name("1")
+	parts := strings.Split(mine, "-")
+	dead := strings.Join([]string{parts[0], parts[1], parts[2], "0", parts[4]}, "-")
+	now := time.Now()
+	fresh, old := now.Add(-time.Minute), now.Add(-time.Hour)
+	for _, tt := range []struct {
+		name, owner, host, state string
+		created                  time.Time
+		want                     bool
+	}{
+		{"own", mine, "host", container.StateRunning, old, false},
+		{"a dead worker's", dead, "host", container.StateRunning, fresh, true},
+		{"a dead worker's, or so it seems, on another host", dead, "elsewhere", container.StateRunning, old, false},
+		{"over for long, on another host", dead, "elsewhere", container.StateExited, old, true},
+		{"just over, on another host", dead, "elsewhere", container.StateExited, fresh, false},
+		{"nobody's", "", "host", container.StateExited, old, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			labels := map[string]string{"airlock.owner": tt.owner, "airlock.host": tt.host}
+			got, err := docker.Left(container.Summary{Labels: labels, State: tt.state, Created: tt.created.Unix()}, now)
+			if err != nil || got != tt.want {
+				t.Errorf("got %v and error %v, want %v", got, err, tt.want)
+			}
+		})
+	}
+}
+
+// TestUnavailable: the reason says what to do about it.
+func TestUnavailable(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = l.Close()
+	unavailable(t, docker.Config{Host: "tcp://" + l.Addr().String()}, "DOCKER_HOST")
+	unavailable(t, docker.Config{Host: "no address"}, "no address")
+	t.Run("image", func(t *testing.T) {
+		open(t, docker.Config{})
+		unavailable(t, docker.Config{Image: "airlock-runner:none"}, "dev/runner-image.sh")
+		unavailable(t, docker.Config{Runtime: "no-such-runtime"}, "no-such-runtime")
+	})
+}
+
+// TestEngineHangs: an engine that takes a request and never answers keeps
+// nobody for ever.
+func TestEngineHangs(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close() // who connects waits in its backlog
+	unavailable(t, docker.Config{Host: "tcp://" + l.Addr().String()}, "did not answer in time")
+}
+
+func unavailable(t *testing.T, config docker.Config, want string) {
+	t.Helper()
+	b := docker.New(config)
+	defer b.Close()
+	_, err := b.Probe(t.Context())
+	if !errors.Is(err, backends.ErrUnavailable) || !strings.Contains(err.Error(), want) {
+		t.Errorf("got error %v, want one that wraps ErrUnavailable and names %q", err, want)
+	}
+}

@@ -1,0 +1,47 @@
+package docker
+
+import (
+	"io"
+	"time"
+
+	"airlock/backends"
+	"airlock/backends/internal/cgroup"
+	"airlock/backends/internal/owner"
+
+	"github.com/docker/docker/api/types/container"
+)
+
+// Request is what the engine is asked for one guest.
+func Request(config Config, task backends.Task) (string, container.Config, container.HostConfig) {
+	b := New(config)
+	r := &ready{config: b.config, image: "sha256:1", profile: "{}", rations: true, hostID: "host"}
+	made := r.newRequest("name", task)
+	return made.name, made.config, made.host
+}
+
+// Demux reads the standard output out of an attached stream.
+func Demux(from io.Reader) io.Reader { return &demux{from: from} }
+
+// Ended is the outcome of a guest with that wait status.
+func Ended(task backends.Task, stopped error, spent bool, status uint32, usage cgroup.Usage) backends.Outcome {
+	return (&guest{task: task, stopped: stopped, spent: spent}).judge(ending{status: status}, usage)
+}
+
+// NoCounters makes guests' counters be read from the engine, as those of an
+// engine on another host are.
+func (b *Backend) NoCounters() { b.config.remote = true }
+
+// Left reports whether a sweep of this process would remove the container.
+func Left(c container.Summary, now time.Time) (bool, error) {
+	self, err := owner.This()
+	if err != nil {
+		return false, err
+	}
+	return (&ready{owner: self, hostID: "host"}).left(c, now), nil
+}
+
+// ReadGreeting is what is made of the first process's greeting.
+func ReadGreeting(text string) error {
+	_, err := readGreeting([]byte(text))
+	return err
+}
