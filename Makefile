@@ -62,6 +62,11 @@ dockerd: ## see to a Docker Engine, and say where it is
 runner-image: ## make the guests' image from this host's Python
 	@dev/runner-image.sh
 
+.PHONY: test-docker
+test-docker: ## run what needs a Docker Engine, on one seen to here
+	@host=$$(dev/dockerd.sh start); export "$$host"; dev/runner-image.sh; \
+	AIRLOCK_REQUIRE=docker go test -race -timeout 12m ./backends/docker
+
 .PHONY: bench
 bench: setup build ## measure this machine; compare only the rows of one run
 	@go run ./integration/bench -bin bin

@@ -64,7 +64,7 @@ func (b *Backend) Close() error {
 
 // prepare finds out once what the engine has.
 func (b *Backend) prepare(ctx context.Context) (*ready, error) {
-	r, err := b.prepared.Get(func() (*ready, error) { return prepare(ctx, b.config, b.starts) })
+	r, err := b.prepared.Get(func() (*ready, error) { return prepare(ctx, b.config, b.shared) })
 	if err != nil {
 		return nil, err
 	}

@@ -33,7 +33,6 @@
 package docker
 
 import (
-	"runtime"
 	"sync"
 
 	"airlock/backends"
@@ -77,9 +76,7 @@ type Backend struct {
 	config   Config
 	gate     guestproc.Gate
 	prepared guestproc.Prepared[ready]
-	// starts bounds how many containers start at once: more only wait for
-	// each other, since a start is processor time.
-	starts chan struct{}
+	shared   *shared
 	// closing ends the sweeper; sweeper is it.
 	closing   chan struct{}
 	closeOnce sync.Once
@@ -97,5 +94,5 @@ func New(config Config) *Backend {
 	if config.Image == "" {
 		config.Image = DefaultImage
 	}
-	return &Backend{config: config, starts: make(chan struct{}, runtime.NumCPU()), closing: make(chan struct{})}
+	return &Backend{config: config, shared: newShared(), closing: make(chan struct{})}
 }

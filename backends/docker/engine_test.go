@@ -204,6 +204,16 @@ func TestLeft(t *testing.T) {
 	}
 }
 
+// TestLost: what could not be removed while the engine was away is removed by
+// the next sweep, and what still runs is not.
+func TestLost(t *testing.T) {
+	t.Parallel()
+	during, after, err := docker.Lost()
+	if err != nil || during || !after {
+		t.Errorf("got %v while it runs and %v afterwards, error %v, want false and true", during, after, err)
+	}
+}
+
 // TestUnavailable: the reason says what to do about it.
 func TestUnavailable(t *testing.T) {
 	t.Parallel()

@@ -37,7 +37,19 @@ func Left(c container.Summary, now time.Time) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	return (&ready{owner: self, hostID: "host"}).left(c, now), nil
+	return (&ready{owner: self, hostID: "host", shared: newShared()}).left(c, now), nil
+}
+
+// Lost reports whether a backend would take its own container for one that
+// nobody sees to, while somebody does and afterwards.
+func Lost() (during, after bool, err error) {
+	self, err := owner.This()
+	r := &ready{owner: self, hostID: "host", shared: newShared()}
+	name, forget := r.newName()
+	c := container.Summary{State: container.StateRunning, Labels: map[string]string{labelOwner: name, labelHost: "host"}}
+	during = r.left(c, time.Now())
+	forget()
+	return during, r.left(c, time.Now()), err
 }
 
 // ReadGreeting is what is made of the first process's greeting.

@@ -2,12 +2,10 @@ package docker
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"os"
 	"strings"
-	"sync/atomic"
 
 	"airlock/backends"
 	"airlock/backends/internal/owner"
@@ -34,14 +32,11 @@ type ready struct {
 	owner   owner.Owner
 	// hostID tells this worker's host from others that use the engine.
 	hostID string
-	starts chan struct{}
-	// token and made keep the names of containers apart.
-	token string
-	made  *atomic.Int64
+	shared *shared
 }
 
-func prepare(ctx context.Context, config Config, starts chan struct{}) (*ready, error) {
-	r := &ready{config: config, starts: starts, token: strings.ToLower(rand.Text()[:8]), made: &atomic.Int64{}}
+func prepare(ctx context.Context, config Config, all *shared) (*ready, error) {
+	r := &ready{config: config, shared: all}
 	var err error
 	if r.owner, err = owner.This(); err != nil {
 		return nil, err
@@ -155,9 +150,4 @@ func (r *ready) capabilities(about greeting) backends.Capabilities {
 		caps.Isolated.Limits[name] = held[name]
 	}
 	return caps
-}
-
-// newName is a container's, and what its owner is told by.
-func (r *ready) newName() string {
-	return r.owner.Name(fmt.Sprintf("%s.%d", r.token, r.made.Add(1)))
 }

@@ -39,11 +39,13 @@ func (g *guest) run(ctx context.Context) (out backends.Outcome, err error) {
 	defer leave()
 	// What is begun is also cleaned up, so the requests outlive ctx.
 	alone := context.WithoutCancel(ctx)
-	request := g.newRequest(g.newName(), g.task)
+	name, forget := g.newName()
+	defer forget()
+	request := g.newRequest(name, g.task)
 	g.id, err = g.engine.create(alone, request)
 	if err != nil {
 		// The engine may have made it although its answer was lost.
-		return backends.Outcome{}, errors.Join(fmt.Errorf("run guest: %w", err), g.engine.remove(alone, request.name))
+		return backends.Outcome{}, errors.Join(fmt.Errorf("run guest: %w", err), g.engine.remove(alone, name))
 	}
 	defer func() { err = errors.Join(err, g.engine.remove(alone, g.id)) }()
 	streams, err := g.engine.attach(alone, g.id)
@@ -71,7 +73,7 @@ func killed() backends.Outcome {
 // enter waits for the turn to start a container. leave may be called twice.
 func (r *ready) enter(ctx context.Context) (leave func(), err error) {
 	select {
-	case r.starts <- struct{}{}:
+	case r.shared.starts <- struct{}{}:
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
@@ -79,7 +81,7 @@ func (r *ready) enter(ctx context.Context) (leave func(), err error) {
 	return func() {
 		if !left {
 			left = true
-			<-r.starts
+			<-r.shared.starts
 		}
 	}, nil
 }

@@ -55,9 +55,13 @@ func (r *ready) sweepOnce(ctx context.Context) {
 }
 
 // left reports whether nobody wants the container any more: its owner was on
-// this host and is dead, or it is over and old enough that no owner comes.
+// this host and is dead, or is us and has given it up, or it is over and old
+// enough that no owner comes.
 func (r *ready) left(c container.Summary, now time.Time) bool {
 	if c.Labels[labelHost] == r.hostID && r.owner.Left(c.Labels[labelOwner]) {
+		return true
+	}
+	if r.shared.lost(c.Labels[labelOwner]) {
 		return true
 	}
 	over := c.State == container.StateExited || c.State == container.StateDead
