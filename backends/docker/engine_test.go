@@ -93,6 +93,36 @@ func TestEngineCounters(t *testing.T) {
 	}
 }
 
+// TestFirstProcess: the process that reports how a guest ended, and holds the
+// streams that all is carried over, cannot be ended, stopped, looked into or
+// written to by the guest, although both are the same user's.
+func TestFirstProcess(t *testing.T) {
+	t.Parallel()
+	b := open(t, docker.Config{})
+	code := `
+import os
+open_to_all = 0
+for path in ("/proc/1/mem", "/proc/1/fd/0", "/proc/1/fd/1", "/proc/1/fd/2", "/proc/1/environ", "/proc/1/maps", "/airlock/python"):
+    for flags in (os.O_RDONLY, os.O_WRONLY, os.O_RDWR):
+        try:
+            os.open(path, flags)
+            print(path, flags, flush=True)
+            open_to_all = 1
+        except OSError:
+            pass
+for number in range(1, 65):
+    try:
+        os.kill(1, number)
+    except OSError:
+        pass
+os._exit(8 if open_to_all else 7)`
+	var said strings.Builder
+	out, err := b.Run(t.Context(), task(code, job.Limits{}, &said))
+	if err != nil || out.Cause != backends.Exited || out.ExitCode != 7 {
+		t.Errorf("got %+v and error %v, want exit 7; it could open %q", out, err, said.String())
+	}
+}
+
 // TestSmallest: the smallest limits that a job may have are held, below what
 // an engine can start a container with.
 func TestSmallest(t *testing.T) {
