@@ -65,6 +65,7 @@ var confined = map[string][]string{
 	"github.com/google/jsonschema-go": {"broker/..."},
 	"github.com/google/uuid":          {"job", "cmd/..."},
 	"github.com/alecthomas/kong":      {"cmd/..."},
+	"github.com/containerd/errdefs":   {"backends/docker"},
 	"github.com/docker/docker":        {"backends/docker"},
 	"golang.org/x/net/bpf":            {"backends/internal/..."},
 	"testing":                         {"backends/backendtest", "broker/brokertest", "store/storetest", "queue/natstest"},

@@ -9,6 +9,7 @@ import (
 
 	"airlock/job"
 
+	"github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types"
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/filters"
@@ -83,7 +84,7 @@ func (e *engine) image(ctx context.Context, name string) (image.InspectResponse,
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
 	found, err := e.api.ImageInspect(ctx, name)
-	if client.IsErrNotFound(err) {
+	if errdefs.IsNotFound(err) {
 		return found, fmt.Errorf("the engine has no image %s: make it with dev/runner-image.sh, or build runner-image/Dockerfile", job.Printable(name, 100))
 	}
 	return found, translate("look for the image", err)
@@ -166,7 +167,7 @@ func (e *engine) remove(ctx context.Context, id string) error {
 	ctx, cancel := context.WithTimeout(ctx, removeTime)
 	defer cancel()
 	err := e.api.ContainerRemove(ctx, id, container.RemoveOptions{Force: true, RemoveVolumes: true})
-	if client.IsErrNotFound(err) {
+	if errdefs.IsNotFound(err) {
 		return nil
 	}
 	return translate("remove container", err)
