@@ -91,13 +91,13 @@ func TestJobsThatFitNoParkedGuest(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			limits := make(chan job.Limits, 8)
+			ran := make(chan backends.Task, 8)
 			inner := fake.New(fake.Config{
 				Isolation: job.IsolationStrong, Limits: job.KernelLimits(),
 				Script: func(ctx context.Context, g *fake.Guest) (backends.Outcome, error) {
 					o, err := obeys(ctx, g)
 					if ctx.Err() == nil {
-						limits <- g.Task.Limits
+						ran <- g.Task
 					}
 					return o, err
 				},
@@ -112,8 +112,8 @@ func TestJobsThatFitNoParkedGuest(t *testing.T) {
 			if _, err := b.Run(t.Context(), one); err != nil {
 				t.Fatal(err)
 			}
-			if got := <-limits; got != one.Limits {
-				t.Errorf("the guest that ran had %+v, want %+v", got, one.Limits)
+			if got := <-ran; got.Limits != one.Limits || !bytes.Equal(got.Stdin, one.Stdin) {
+				t.Errorf("the guest that ran had %+v and standard input %q, want %+v and %q", got.Limits, got.Stdin, one.Limits, one.Stdin)
 			}
 		})
 	}
