@@ -19,7 +19,7 @@ func (b *Backend) Probe(context.Context) (backends.Capabilities, error) {
 
 // Run implements backends.Backend.
 func (b *Backend) Run(ctx context.Context, _ backends.Task) (backends.Outcome, error) {
-	_, leave, err := b.gate.Enter(ctx)
+	_, leave, err := b.life.Gate.Enter(ctx)
 	if err != nil {
 		return backends.Outcome{}, err
 	}
@@ -29,7 +29,7 @@ func (b *Backend) Run(ctx context.Context, _ backends.Task) (backends.Outcome, e
 
 // Close implements backends.Backend.
 func (b *Backend) Close() error {
-	b.gate.Close()
+	b.life.Gate.Close()
 	return nil
 }
 

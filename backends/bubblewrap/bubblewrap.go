@@ -75,9 +75,8 @@ type Config struct {
 
 // Backend runs guests with bwrap.
 type Backend struct {
-	config   Config
-	gate     guestproc.Gate
-	prepared guestproc.Prepared[ready]
+	config Config
+	life   guestproc.Life[ready]
 }
 
 var _ backends.Backend = (*Backend)(nil)

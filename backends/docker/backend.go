@@ -3,7 +3,6 @@ package docker
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"airlock/backends"
 	"airlock/backends/internal/guestproc"
@@ -11,52 +10,34 @@ import (
 
 // Probe implements backends.Backend.
 func (b *Backend) Probe(ctx context.Context) (backends.Capabilities, error) {
-	ctx, leave, err := b.gate.Enter(ctx)
-	if err != nil {
-		return backends.Capabilities{}, fmt.Errorf("%w: %w", backends.ErrUnavailable, err)
-	}
-	defer leave()
-	r, err := b.prepare(ctx)
-	if err == nil {
+	return b.life.Probe(ctx, b.prepare, func(ctx context.Context, r *ready) (backends.Capabilities, error) {
 		var about greeting
-		err = guestproc.Probe(ctx, func(ctx context.Context, task backends.Task) (backends.Outcome, error) {
+		err := guestproc.Probe(ctx, func(ctx context.Context, task backends.Task) (backends.Outcome, error) {
 			g := &guest{ready: r, task: task}
 			defer func() { about = g.greeting }()
 			return g.run(ctx)
 		})
-		if err == nil {
-			return r.capabilities(about), nil
-		}
-		b.prepared.Forget(r)
-	}
-	return backends.Capabilities{}, fmt.Errorf("%w: %w", backends.ErrUnavailable, err)
+		return r.capabilities(about), err
+	})
 }
 
 // Run implements backends.Backend.
 func (b *Backend) Run(ctx context.Context, task backends.Task) (backends.Outcome, error) {
-	ctx, leave, err := b.gate.Enter(ctx)
-	if err != nil {
-		return backends.Outcome{}, err
-	}
-	defer leave()
-	// A job that is cancelled early must not keep the next from being run.
-	r, err := b.prepare(context.WithoutCancel(ctx))
-	if err != nil {
-		return backends.Outcome{}, err
-	}
-	if err := checkEnforce(task.Enforce); err != nil {
-		return backends.Outcome{}, err
-	}
-	return (&guest{ready: r, task: task}).run(ctx)
+	return b.life.Run(ctx, b.prepare, func(ctx context.Context, r *ready) (backends.Outcome, error) {
+		if err := checkEnforce(task.Enforce); err != nil {
+			return backends.Outcome{}, err
+		}
+		return (&guest{ready: r, task: task}).run(ctx)
+	})
 }
 
 // Close implements backends.Backend.
 func (b *Backend) Close() error {
-	b.gate.Close()
+	b.life.Gate.Close()
 	b.closeOnce.Do(func() { close(b.closing) })
 	b.sweeper.Wait()
 	var errs []error
-	for _, r := range b.prepared.Drain() {
+	for _, r := range b.life.Prepared.Drain() {
 		errs = append(errs, r.engine.close())
 	}
 	return errors.Join(errs...)
@@ -64,7 +45,7 @@ func (b *Backend) Close() error {
 
 // prepare finds out once what the engine has.
 func (b *Backend) prepare(ctx context.Context) (*ready, error) {
-	r, err := b.prepared.Get(func() (*ready, error) { return prepare(ctx, b.config, b.shared) })
+	r, err := b.life.Prepared.Get(func() (*ready, error) { return prepare(ctx, b.config, b.shared) })
 	if err != nil {
 		return nil, err
 	}

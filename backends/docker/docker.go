@@ -73,10 +73,9 @@ type Config struct {
 
 // Backend runs guests in containers.
 type Backend struct {
-	config   Config
-	gate     guestproc.Gate
-	prepared guestproc.Prepared[ready]
-	shared   *shared
+	config Config
+	life   guestproc.Life[ready]
+	shared *shared
 	// closing ends the sweeper; sweeper is it.
 	closing   chan struct{}
 	closeOnce sync.Once

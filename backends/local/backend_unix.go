@@ -5,7 +5,6 @@ package local
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"runtime"
 
@@ -24,44 +23,26 @@ type ready struct {
 
 // Probe implements backends.Backend.
 func (b *Backend) Probe(ctx context.Context) (backends.Capabilities, error) {
-	ctx, leave, err := b.gate.Enter(ctx)
-	if err != nil {
-		return backends.Capabilities{}, fmt.Errorf("%w: %w", backends.ErrUnavailable, err)
-	}
-	defer leave()
-	r, err := b.prepare(ctx)
-	if err == nil {
-		if err = guestproc.Probe(ctx, r.run); err == nil {
-			return r.capabilities(), nil
-		}
-		b.prepared.Forget(r)
-	}
-	return backends.Capabilities{}, fmt.Errorf("%w: %w", backends.ErrUnavailable, err)
+	return b.life.Probe(ctx, b.prepare, func(ctx context.Context, r *ready) (backends.Capabilities, error) {
+		return r.capabilities(), guestproc.Probe(ctx, r.run)
+	})
 }
 
 // Run implements backends.Backend.
 func (b *Backend) Run(ctx context.Context, task backends.Task) (backends.Outcome, error) {
-	ctx, leave, err := b.gate.Enter(ctx)
-	if err != nil {
-		return backends.Outcome{}, err
-	}
-	defer leave()
-	// A job that is cancelled early must not keep the next from being run.
-	r, err := b.prepare(context.WithoutCancel(ctx))
-	if err != nil {
-		return backends.Outcome{}, err
-	}
-	if err := r.fence.Check(task.Enforce); err != nil {
-		return backends.Outcome{}, err
-	}
-	return r.run(ctx, task)
+	return b.life.Run(ctx, b.prepare, func(ctx context.Context, r *ready) (backends.Outcome, error) {
+		if err := r.fence.Check(task.Enforce); err != nil {
+			return backends.Outcome{}, err
+		}
+		return r.run(ctx, task)
+	})
 }
 
 // Close implements backends.Backend.
 func (b *Backend) Close() error {
-	b.gate.Close()
+	b.life.Gate.Close()
 	var errs []error
-	for _, r := range b.prepared.Drain() {
+	for _, r := range b.life.Prepared.Drain() {
 		errs = append(errs, os.RemoveAll(r.stage))
 	}
 	return errors.Join(errs...)
@@ -76,7 +57,7 @@ func (b *Backend) prepare(ctx context.Context) (*ready, error) {
 	if !b.config.AllowNoIsolation {
 		return nil, errNotAllowed
 	}
-	return b.prepared.Get(func() (*ready, error) {
+	return b.life.Prepared.Get(func() (*ready, error) {
 		b.config.Log.Warn().Msg("local backend: guests run WITHOUT ISOLATION, as this user")
 		python, err := interpreter.Find(ctx, b.config.Python, nil)
 		if err != nil {

@@ -43,9 +43,8 @@ type Config struct {
 
 // Backend runs guests as processes of its own user.
 type Backend struct {
-	config   Config
-	gate     guestproc.Gate
-	prepared guestproc.Prepared[ready]
+	config Config
+	life   guestproc.Life[ready]
 }
 
 var _ backends.Backend = (*Backend)(nil)
