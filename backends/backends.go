@@ -11,6 +11,7 @@ package backends
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"time"
 
@@ -25,8 +26,11 @@ type Backend interface {
 	// ErrUnavailable and says what is missing and how to mend it.
 	Probe(ctx context.Context) (Capabilities, error)
 
-	// Run runs one guest to its end and blocks until nothing of it is left:
-	// no process, container, cgroup, mount, file or descriptor.
+	// Run runs one guest to its end and blocks until nothing of it runs and
+	// its outcome is final. Nothing of it is left then: no process, container,
+	// cgroup, mount, file or descriptor. A backend whose technology is slow to
+	// clear away what is dead, such as an exited container, may do that behind
+	// Run's back if it bounds how many wait and Close waits for all of them.
 	//
 	// The guest ends by itself, by a limit the backend holds, because
 	// Task.Serve returned an error, or because ctx ended; the last two kill
@@ -41,6 +45,18 @@ type Backend interface {
 	// Close frees what the backend holds and kills the guests that are still
 	// running. It may be called twice.
 	Close() error
+}
+
+// CheckPlain is what a backend without images and networks refuses tasks by:
+// the lanes keep such tasks away from it, and a wall is not to depend on that.
+func (t Task) CheckPlain() error {
+	switch {
+	case t.Image != "":
+		return fmt.Errorf("%w: image: this backend has none", ErrUnenforceable)
+	case t.Network:
+		return fmt.Errorf("%w: network: this backend gives guests none", ErrUnenforceable)
+	}
+	return nil
 }
 
 // The errors that callers branch on.
@@ -73,6 +89,11 @@ type Task struct {
 	Limits job.Limits
 	// Enforce lists the limits without which the guest must not start.
 	Enforce []job.LimitName
+	// Image is one that the offer names; "" means the backend's default.
+	Image string
+	// Network lets the guest out into the network that the operator chose.
+	// Only a backend whose offer says so is given such a task.
+	Network bool
 	// Stdin is all the guest can read from its standard input.
 	Stdin []byte
 	// Stdout and Stderr receive the guest's streams as they are written, in

@@ -41,10 +41,13 @@ type Job struct {
 	// MaxAttempts is how often a job is tried when the failure is ours.
 	MaxAttempts int `json:"max_attempts,omitzero"`
 
+	// Network asks for a network; only workers whose operator allows guests
+	// one have such a job in their lanes.
+	Network bool `json:"network,omitzero"`
+
 	// The fields below are typed so that a submitter's mistake is found, and
 	// refused by Prepare until their machinery exists.
 	Collect []string       `json:"collect,omitzero"`
-	Network bool           `json:"network,omitzero"`
 	RetryOn []Status       `json:"retry_on,omitzero"`
 	OnRetry string         `json:"on_retry,omitzero"`
 	Expect  jsontext.Value `json:"expect,omitzero"`
@@ -112,4 +115,5 @@ const (
 	MaxEnv      = 64
 	MaxGrants   = 256
 	MaxAttempts = 20
+	MaxImage    = 256
 )

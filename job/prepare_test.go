@@ -42,13 +42,11 @@ func checkRefusals(t *testing.T, refusals []refusal) {
 func TestPrepareRefusesUnsupported(t *testing.T) {
 	t.Parallel()
 	for field, set := range map[string]func(j *job.Job){
-		"collect":        func(j *job.Job) { j.Collect = []string{"*.csv"} },
-		"network":        func(j *job.Job) { j.Network = true },
-		"retry_on":       func(j *job.Job) { j.RetryOn = []job.Status{job.StatusTimeout} },
-		"on_retry":       func(j *job.Job) { j.OnRetry = "replay" },
-		"expect":         func(j *job.Job) { j.Expect = []byte(`{}`) },
-		"requires.image": func(j *job.Job) { j.Requires.Image = "python:3" },
-		"files.blob":     func(j *job.Job) { j.Files = []job.File{{Path: "a", Blob: "sha256:0"}} },
+		"collect":    func(j *job.Job) { j.Collect = []string{"*.csv"} },
+		"retry_on":   func(j *job.Job) { j.RetryOn = []job.Status{job.StatusTimeout} },
+		"on_retry":   func(j *job.Job) { j.OnRetry = "replay" },
+		"expect":     func(j *job.Job) { j.Expect = []byte(`{}`) },
+		"files.blob": func(j *job.Job) { j.Files = []job.File{{Path: "a", Blob: "sha256:0"}} },
 	} {
 		t.Run(field, func(t *testing.T) {
 			t.Parallel()
@@ -189,15 +187,41 @@ func TestPrepareRefusesRequirements(t *testing.T) {
 	checkRefusals(t, []refusal{
 		{"backend's name", "requires.backends[1]", "no backend's name", func(j *job.Job) { j.Requires.Backends = []string{"docker", "a.b"} }},
 		{"upper case", "requires.backends[0]", "no backend's name", func(j *job.Job) { j.Requires.Backends = []string{"Docker"} }},
-		{"joined", "requires.backends[0]", "no backend's name", func(j *job.Job) { j.Requires.Backends = []string{"a+b"} }},
+		{"joined", "requires.backends[0]", "no backend's name", func(j *job.Job) { j.Requires.Backends = []string{"bubblewrap+docker"} }},
+		{"joined thrice", "requires.backends[0]", "no backend's name", func(j *job.Job) { j.Requires.Backends = []string{"docker+a+b"} }},
 		{"many", "requires", "more than 16", func(j *job.Job) { j.Requires.Backends = make([]string, 17) }},
 		{"level", "requires.isolation", "want one of", func(j *job.Job) { j.Requires.Isolation = "super" }},
 		{"limit", "requires.limits[0]", "want one of", func(j *job.Job) { j.Requires.Limits = []job.LimitName{"wall"} }},
 		{"os", "requires.os", "is not a name", func(j *job.Job) { j.Requires.OS = "Windows 11" }},
 		{"arch", "requires.arch", "is not a name", func(j *job.Job) { j.Requires.Arch = "*" }},
 		{"label", "requires.labels.GPU", "lower-case", func(j *job.Job) { j.Requires.Labels = map[string]string{"GPU": "1"} }},
+		{"image", "requires.image", "is not an image", func(j *job.Job) { j.Requires.Image = "py\n" }},
+		{"image of a flag", "requires.image", "is not an image", func(j *job.Job) { j.Requires.Image = "--privileged" }},
+		{"long image", "requires.image", "at most 256", func(j *job.Job) { j.Requires.Image = strings.Repeat("x", job.MaxImage+1) }},
 		{"NUL in a label", "requires.labels.gpu", "at most 128", func(j *job.Job) { j.Requires.Labels = map[string]string{"gpu": "\x00"} }},
 	})
+}
+
+// TestPrepareOfContainers: what only some backends have is asked for in the
+// requirement, so that no other worker is given the job.
+func TestPrepareOfContainers(t *testing.T) {
+	t.Parallel()
+	j := job.Job{Code: "1", Network: true, Requires: job.Requirement{
+		Backends: []string{"docker+runsc"}, Image: "registry.example:5000/py@sha256:" + strings.Repeat("0", 64),
+	}}
+	if err := j.Prepare(now); err != nil {
+		t.Fatal(err)
+	}
+	if !j.Requires.Network || j.Requires.Lane() == "docker+runsc" {
+		t.Errorf("got requirement %+v in lane %s", j.Requires, j.Requires.Lane())
+	}
+	forged := job.Job{Code: "1", Requires: job.Requirement{Network: true}}
+	if err := forged.Prepare(now); err != nil {
+		t.Fatal(err)
+	}
+	if forged.Requires.Network {
+		t.Error("a job that asks for no network requires one")
+	}
 }
 
 func TestPrepareRefusesSchedule(t *testing.T) {

@@ -44,7 +44,11 @@ type Requirement struct {
 	Isolation Isolation `json:"isolation,omitzero"`
 	OS        string    `json:"os,omitzero"`
 	Arch      string    `json:"arch,omitzero"`
-	Image     string    `json:"image,omitzero"`
+	// Image is one that the backend has, as its offer names it: by the
+	// operator's name for it, or by its digest.
+	Image string `json:"image,omitzero"`
+	// Network is Job.Network; Prepare sets it.
+	Network bool `json:"network,omitzero"`
 	// Labels must all be present on the host with these values.
 	Labels map[string]string `json:"labels,omitzero"`
 	// Limits are those the backend must enforce. Canonical derives them, so
@@ -54,15 +58,18 @@ type Requirement struct {
 
 // Offer is what one backend of one host can do.
 type Offer struct {
-	Backend   string            `json:"backend"`
-	Version   string            `json:"version,omitzero"`
-	Isolation Isolation         `json:"isolation"`
-	OS        string            `json:"os"`
-	Arch      string            `json:"arch"`
-	Python    string            `json:"python,omitzero"`
-	Limits    []LimitName       `json:"limits,omitzero"`
-	Images    []string          `json:"images,omitzero"`
-	Labels    map[string]string `json:"labels,omitzero"`
+	Backend   string      `json:"backend"`
+	Version   string      `json:"version,omitzero"`
+	Isolation Isolation   `json:"isolation"`
+	OS        string      `json:"os"`
+	Arch      string      `json:"arch"`
+	Python    string      `json:"python,omitzero"`
+	Limits    []LimitName `json:"limits,omitzero"`
+	// Images are all names of the images that a job may ask for.
+	Images []string `json:"images,omitzero"`
+	// Network says that the operator allows guests a network.
+	Network bool              `json:"network,omitzero"`
+	Labels  map[string]string `json:"labels,omitzero"`
 }
 
 // Canonical is the one form of a requirement in which order, duplicates and
@@ -126,7 +133,7 @@ func (r Requirement) Lane() string {
 
 // plain reports whether nothing but backends is asked beyond the default.
 func (r Requirement) plain() bool {
-	return r.Isolation == anyLane.Isolation && r.OS == "" && r.Arch == "" && r.Image == "" &&
+	return r.Isolation == anyLane.Isolation && r.OS == "" && r.Arch == "" && r.Image == "" && !r.Network &&
 		len(r.Labels) == 0 && slices.Equal(r.Limits, anyLane.Limits)
 }
 
@@ -156,6 +163,9 @@ func (r Requirement) Unmet(o Offer) string {
 	}
 	if r.Image != "" && !slices.Contains(o.Images, r.Image) {
 		return fmt.Sprintf("image %s is not there", Printable(r.Image, 100))
+	}
+	if r.Network && !o.Network {
+		return "guests get no network"
 	}
 	for _, key := range slices.Sorted(maps.Keys(r.Labels)) {
 		if have, ok := o.Labels[key]; !ok || have != r.Labels[key] {

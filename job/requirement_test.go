@@ -149,6 +149,7 @@ func TestUnmet(t *testing.T) {
 		{req{Arch: "arm64"}, "arch is amd64, want arm64"},
 		{req{Image: "py@sha256:2"}, "image py@sha256:2 is not there"},
 		{req{Image: "py@sha256:1"}, ""},
+		{req{Network: true}, "guests get no network"},
 		{req{Labels: map[string]string{"gpu": "yes"}}, `label gpu is "no", want "yes"`},
 		{req{Labels: map[string]string{"zone": ""}}, `label zone is "", want ""`},
 		{req{Limits: []job.LimitName{"cpu"}}, ""},
@@ -222,7 +223,7 @@ func TestEachFieldOfARequirementNamesALane(t *testing.T) {
 	t.Parallel()
 	usual := job.Requirement{}.Canonical(job.Limits{})
 	others := job.Requirement{
-		Backends: []string{"docker"}, Isolation: job.IsolationVM, OS: "plan9", Arch: "mips", Image: "x",
+		Backends: []string{"docker"}, Isolation: job.IsolationVM, OS: "plan9", Arch: "mips", Image: "x", Network: true,
 		Labels: map[string]string{"a": "b"}, Limits: []job.LimitName{job.LimitCPU},
 	}
 	for i := range reflect.TypeFor[job.Requirement]().NumField() {

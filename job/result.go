@@ -105,6 +105,12 @@ type Isolated struct {
 	Kernel  string    `json:"kernel,omitzero"`
 	Cgroup  string    `json:"cgroup,omitzero"`
 	Python  string    `json:"python,omitzero"`
+	// Image is the digest of the guest's file system, where it has one;
+	// Runtime what started it, where the backend has a choice.
+	Image   string `json:"image,omitzero"`
+	Runtime string `json:"runtime,omitzero"`
+	// Network names what the guest could reach; empty means nothing.
+	Network string `json:"network,omitzero"`
 	// Limits says by what each limit was enforced.
 	Limits map[LimitName]string `json:"limits,omitzero"`
 }

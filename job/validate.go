@@ -18,9 +18,11 @@ var (
 	// namePattern is a tenant's or batch's: one subject token.
 	namePattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$`)
 	// toolPattern is a tool's or namespace's.
-	toolPattern = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{0,63}$`)
-	envPattern  = regexp.MustCompile(`^[A-Z][A-Z0-9_]{0,63}$`)
-	wordPattern = regexp.MustCompile(`^[a-z0-9][a-z0-9_.-]{0,62}$`)
+	toolPattern    = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{0,63}$`)
+	envPattern     = regexp.MustCompile(`^[A-Z][A-Z0-9_]{0,63}$`)
+	wordPattern    = regexp.MustCompile(`^[a-z0-9][a-z0-9_.-]{0,62}$`)
+	backendPattern = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,30}(\+[a-z0-9][a-z0-9_-]{0,30})?$`)
+	imagePattern   = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9._/:@-]*$`)
 )
 
 // ValidName reports whether s can be a tenant's or a batch's name.
@@ -59,6 +61,7 @@ func (j *Job) Prepare(now time.Time) error {
 	j.Tenant = cmp.Or(j.Tenant, DefaultTenant)
 	j.Priority = cmp.Or(j.Priority, PriorityNormal)
 	j.MaxAttempts = cmp.Or(j.MaxAttempts, DefaultMaxAttempts)
+	j.Requires.Network = j.Network
 	j.Requires = j.Requires.Canonical(j.Limits)
 	j.Limits = j.Limits.WithDefaults()
 	if j.ID.IsZero() {
@@ -97,11 +100,9 @@ func (j *Job) checkUnsupported(time.Time) *FieldError {
 		set  bool
 	}{
 		{"collect", len(j.Collect) > 0},
-		{"network", j.Network},
 		{"retry_on", len(j.RetryOn) > 0},
 		{"on_retry", j.OnRetry != ""},
 		{"expect", len(j.Expect) > 0},
-		{"requires.image", j.Requires.Image != ""},
 		{"files.blob", slices.ContainsFunc(j.Files, func(f File) bool { return f.Blob != "" })},
 	} {
 		if field.set {
@@ -240,13 +241,21 @@ func (j *Job) checkTools(time.Time) *FieldError {
 	return nil
 }
 
+// validBackend reports whether b names one backend. A variant is named after
+// its backend and what makes it one, such as docker+runsc; two backends joined
+// so are a lane's name.
+func validBackend(b string) bool {
+	_, variant, _ := strings.Cut(b, "+")
+	return backendPattern.MatchString(b) && !slices.Contains(plainBackends(), variant)
+}
+
 func (j *Job) checkRequires(time.Time) *FieldError {
 	r := j.Requires
 	if len(r.Backends) > 16 || len(r.Labels) > 16 {
 		return fieldErrorf("requires", "more than 16 backends or labels")
 	}
 	for i, b := range r.Backends {
-		if !wordPattern.MatchString(b) || strings.Contains(b, ".") {
+		if !validBackend(b) {
 			return fieldErrorf(index("requires.backends", i, ""), "%q is no backend's name", Printable(b, 64))
 		}
 	}
@@ -262,6 +271,9 @@ func (j *Job) checkRequires(time.Time) *FieldError {
 		if value != "" && !wordPattern.MatchString(value) {
 			return fieldErrorf(field, "%q is not a name such as linux or amd64", Printable(value, 64))
 		}
+	}
+	if r.Image != "" && (len(r.Image) > MaxImage || !imagePattern.MatchString(r.Image)) {
+		return fieldErrorf("requires.image", "%q is not an image's name or digest of at most %d bytes", Printable(r.Image, 64), MaxImage)
 	}
 	for name, value := range r.Labels {
 		if !wordPattern.MatchString(name) || len(value) > 128 || strings.ContainsRune(value, 0) {

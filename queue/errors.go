@@ -133,6 +133,9 @@ func describe(r job.Requirement) string {
 	add("os", r.OS)
 	add("arch", r.Arch)
 	add("image", job.Printable(r.Image, 100))
+	if r.Network {
+		add("network", "for guests")
+	}
 	for _, name := range slices.Sorted(maps.Keys(r.Labels)) {
 		add("label "+name, job.Printable(r.Labels[name], 128))
 	}

@@ -86,6 +86,8 @@ func (g *guestRun) task(tools ToolServer) backends.Task {
 		Attempt: g.attempt.Number,
 		Limits:  j.Limits,
 		Enforce: j.Requires.Limits,
+		Image:   j.Requires.Image,
+		Network: j.Network,
 		Stdin:   j.Stdin,
 		Stdout:  &g.output.stdout,
 		Stderr:  &g.output.stderr,

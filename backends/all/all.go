@@ -19,7 +19,9 @@ type Config struct {
 	Python string
 	// AllowNoIsolation lets the local backend probe well.
 	AllowNoIsolation bool
-	Log              zerolog.Logger
+	// Docker is what an operator says of containers; its Log is ours.
+	Docker docker.Config
+	Log    zerolog.Logger
 }
 
 // Named is a backend that may or may not work on this host: Probe says.
@@ -34,9 +36,10 @@ type Named struct {
 // All makes every backend, in order of preference. Constructors touch nothing
 // of the host. The caller closes each.
 func All(cfg Config) []Named {
+	cfg.Docker.Log = cfg.Log
 	return []Named{
 		{bubblewrap.Name, bubblewrap.New(bubblewrap.Config{Python: cfg.Python, Log: cfg.Log}), true},
-		{docker.Name, docker.New(docker.Config{Log: cfg.Log}), true},
+		{docker.Name, docker.New(cfg.Docker), true},
 		{local.Name, local.New(local.Config{Python: cfg.Python, AllowNoIsolation: cfg.AllowNoIsolation, Log: cfg.Log}), false},
 		{fake.Name, fake.New(fake.Config{}), false},
 	}

@@ -18,7 +18,7 @@ func (b *Backend) Probe(ctx context.Context) (backends.Capabilities, error) {
 // Run implements backends.Backend.
 func (b *Backend) Run(ctx context.Context, task backends.Task) (backends.Outcome, error) {
 	return b.life.Run(ctx, b.prepare, func(ctx context.Context, r *ready) (backends.Outcome, error) {
-		if err := r.fence.Check(task.Enforce); err != nil {
+		if err := r.fence.Check(task); err != nil {
 			return backends.Outcome{}, err
 		}
 		return r.run(ctx, task, nil)

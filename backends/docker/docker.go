@@ -55,9 +55,10 @@ type Config struct {
 	// Host is the engine's address; by default what DOCKER_HOST and its
 	// siblings say, else the system's own.
 	Host string
-	// Image is the guests', by digest, ID or tag; DefaultImage by default. A
-	// probe resolves it to its ID, and it is never pulled.
-	Image string
+	// Images are those that jobs may have, by digest, ID or tag, the default
+	// first; without any it is DefaultImage. A probe resolves them to their
+	// IDs, and none is ever pulled.
+	Images []string
 	// Runtime is the engine's runtime for guests; by default its default.
 	Runtime string
 	// Cores is the rate of processor time of one guest; the default is 1.
@@ -90,8 +91,8 @@ func New(config Config) *Backend {
 	if config.Cores <= 0 {
 		config.Cores = 1
 	}
-	if config.Image == "" {
-		config.Image = DefaultImage
+	if len(config.Images) == 0 {
+		config.Images = []string{DefaultImage}
 	}
 	return &Backend{config: config, shared: newShared(), closing: make(chan struct{})}
 }

@@ -256,7 +256,7 @@ func TestUnavailable(t *testing.T) {
 	unavailable(t, docker.Config{Host: "no address"}, "no address")
 	t.Run("image", func(t *testing.T) {
 		open(t, docker.Config{})
-		unavailable(t, docker.Config{Image: "airlock-runner:none"}, "dev/runner-image.sh")
+		unavailable(t, docker.Config{Images: []string{"airlock-runner:none"}}, "dev/runner-image.sh")
 		unavailable(t, docker.Config{Runtime: "no-such-runtime"}, "no-such-runtime")
 	})
 }

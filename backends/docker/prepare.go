@@ -62,13 +62,13 @@ func (r *ready) ask(ctx context.Context) error {
 	if err := r.takeInfo(info); err != nil {
 		return err
 	}
-	found, err := r.engine.image(ctx, r.config.Image)
+	found, err := r.engine.image(ctx, r.config.Images[0])
 	if err != nil {
 		return err
 	}
 	if arch := goarch(found.Architecture); found.Os != "linux" || arch != r.arch {
 		return fmt.Errorf("the image %s is for %s/%s, the engine runs linux/%s: make the image on or for that architecture",
-			job.Printable(r.config.Image, 100), job.Printable(found.Os, 20), job.Printable(arch, 20), r.arch)
+			job.Printable(r.config.Images[0], 100), job.Printable(found.Os, 20), job.Printable(arch, 20), r.arch)
 	}
 	r.image = found.ID
 	profile, err := seccomp.Profile(r.arch)

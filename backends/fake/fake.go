@@ -101,6 +101,9 @@ func (b *Backend) Run(ctx context.Context, task backends.Task) (backends.Outcome
 			return backends.Outcome{}, fmt.Errorf("%s: %w", limit, backends.ErrUnenforceable)
 		}
 	}
+	if err := task.CheckPlain(); err != nil {
+		return backends.Outcome{}, err
+	}
 	if !b.enter() {
 		return backends.Outcome{}, backends.ErrClosed
 	}

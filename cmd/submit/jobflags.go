@@ -49,6 +49,8 @@ type requireFlags struct {
 	Isolation    job.Isolation `placeholder:"LEVEL" help:"Least acceptable wall: none, partial, strong (the default) or vm."`
 	OS           string        `name:"os" placeholder:"NAME" help:"Operating system of the host, such as linux."`
 	Arch         string        `placeholder:"NAME" help:"Processor of the host, such as amd64."`
+	Image        string        `placeholder:"NAME" help:"Image of the guest, by a worker's name for it or by digest; see 'submit workers'."`
+	Network      bool          `help:"Give the guest a network, where a worker's operator allows it."`
 	RequireLabel []string      `sep:"none" placeholder:"NAME=VALUE" help:"Label that the host must have; may be given again."`
 }
 
@@ -173,7 +175,8 @@ func (f *grantFlags) grants(_ *app, j *job.Job) error {
 
 func (f *requireFlags) requirement(_ *app, j *job.Job) error {
 	labels, err := pairs("--require-label", f.RequireLabel)
-	j.Requires = job.Requirement{Backends: f.Backend, Isolation: f.Isolation, OS: f.OS, Arch: f.Arch, Labels: labels}
+	j.Requires = job.Requirement{Backends: f.Backend, Isolation: f.Isolation, OS: f.OS, Arch: f.Arch, Image: f.Image, Labels: labels}
+	j.Network = f.Network
 	return err
 }
 

@@ -50,14 +50,14 @@ func (f Fence) by(name job.LimitName) (held, why string) {
 }
 
 // Check returns an error that wraps backends.ErrUnenforceable for the first
-// limit that is not held.
-func (f Fence) Check(enforce []job.LimitName) error {
-	for _, name := range enforce {
+// limit that is not held, and for a task that asks for an image or a network.
+func (f Fence) Check(task backends.Task) error {
+	for _, name := range task.Enforce {
 		if held, why := f.by(name); held == "" {
 			return fmt.Errorf("%w: %s: %s", backends.ErrUnenforceable, job.Printable(string(name), 40), why)
 		}
 	}
-	return nil
+	return task.CheckPlain()
 }
 
 // Describe fills in which limits are held and by what.
