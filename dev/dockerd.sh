@@ -29,7 +29,14 @@ start() {
 	install
 	# The package's own init script wants ulimits that containers refuse.
 	mkdir -p "$dir"
-	setsid dockerd -H "$socket" --data-root "$dir/data" --exec-root "$dir/run" --pidfile "$pidfile" \
+	# Other runtimes are of use where they are installed; none is needed.
+	local runtimes=() runtime
+	for runtime in crun runsc kata-runtime; do
+		if command -v "$runtime" >/dev/null; then
+			runtimes+=(--add-runtime "${runtime%-runtime}=$(command -v "$runtime")")
+		fi
+	done
+	setsid dockerd -H "$socket" --data-root "$dir/data" --exec-root "$dir/run" --pidfile "$pidfile" "${runtimes[@]}" \
 		>"$dir/dockerd.log" 2>&1 </dev/null &
 	for _ in $(seq 150); do
 		if answers "$socket"; then
