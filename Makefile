@@ -59,8 +59,16 @@ dockerd: ## see to a Docker Engine, and say where it is
 	@dev/dockerd.sh start
 
 .PHONY: runner-image
-runner-image: ## make the guests' image from this host's Python
-	@dev/runner-image.sh
+runner-image: ## make the guests' image, without a registry from this host's Python
+	@dev/runner-image.sh plain auto
+
+.PHONY: runner-image-data
+runner-image-data: ## the same with numpy and pandas
+	@dev/runner-image.sh data auto
+
+.PHONY: runner-image-host
+runner-image-host: ## the same from this host's Python or Debian's packages in any case
+	@dev/runner-image.sh plain host
 
 .PHONY: test-docker
 test-docker: ## run what needs a Docker Engine, on one seen to here
