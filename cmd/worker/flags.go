@@ -37,6 +37,7 @@ type config struct {
 	Nats     string `help:"URL of the NATS server to join, such as nats://host:4222." placeholder:"URL"`
 	Postgres string `help:"URL of the Postgres database, such as postgres://user@host/db. Better given as AIRLOCK_POSTGRES when it holds a password." placeholder:"URL"`
 
+	NatsReplicas   int           `help:"How many servers of a NATS cluster hold each stream: 1, 3 or 5, and the same for all workers." default:"1" placeholder:"N"`
 	ConnectTimeout time.Duration `help:"How long NATS and Postgres are tried at start." default:"60s"`
 
 	Backends         []string          `help:"Backends to offer, in order of preference; auto offers all that isolate and work here." default:"auto" placeholder:"NAME,…"`
@@ -92,6 +93,9 @@ func (c *config) validate() error {
 	if err := json.Unmarshal([]byte(c.MaxLimits), &c.max, json.RejectUnknownMembers(true)); err != nil {
 		return fmt.Errorf("--max-limits: %w", err)
 	}
+	if c.NatsReplicas < 1 || c.NatsReplicas > 5 || c.NatsReplicas%2 == 0 {
+		return fmt.Errorf("--nats-replicas is %d, want 1, 3 or 5", c.NatsReplicas)
+	}
 	if c.Slots < 0 || c.Slots > 4096 {
 		return fmt.Errorf("--slots is %d, want 0 to 4096", c.Slots)
 	}
@@ -108,6 +112,9 @@ func (c *config) validate() error {
 	}
 	if c.ListBackends {
 		return nil
+	}
+	if c.Standalone && c.NatsReplicas != 1 {
+		return fmt.Errorf("--standalone is one NATS server; leave --nats-replicas away")
 	}
 	if c.Standalone && (c.Nats != "" || c.Postgres != "") {
 		return fmt.Errorf("--standalone brings its own NATS and Postgres; leave --nats and --postgres away")

@@ -44,6 +44,8 @@ func TestFlagsThatAreRefused(t *testing.T) {
 		{"both ways", []string{"--standalone", "--nats", "nats://x"}, "leave --nats"},
 		{"slots", []string{"--standalone", "--slots", "-1"}, "--slots"},
 		{"parked", []string{"--standalone", "--parked", "-2"}, "--parked"},
+		{"an even cluster", []string{"--nats", "nats://x", "--postgres", "postgres://x", "--nats-replicas", "2"}, "--nats-replicas"},
+		{"a cluster of itself", []string{"--standalone", "--nats-replicas", "3"}, "--nats-replicas"},
 		{"maxima that are no JSON", []string{"--standalone", "--max-limits", "{"}, "--max-limits"},
 		{"maxima of nothing known", []string{"--standalone", "--max-limits", `{"memmory": 1}`}, "memmory"},
 		{"a label without a name", []string{"--standalone", "--labels", "=x"}, "--labels"},
