@@ -75,6 +75,10 @@ test-docker: ## run what needs a Docker Engine, on one seen to here
 	@host=$$(dev/dockerd.sh start); export "$$host"; dev/runner-image.sh; \
 	AIRLOCK_REQUIRE=docker go test -race -timeout 12m ./backends/docker
 
+.PHONY: k8s-check
+k8s-check: ## hold dev/k8s against the Kubernetes schema and our own rules
+	cd dev/k8s/validate && go vet . && go test .
+
 .PHONY: bench
 bench: setup build ## measure this machine; compare only the rows of one run
 	@go run ./integration/bench -bin bin

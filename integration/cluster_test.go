@@ -3,7 +3,6 @@ package integration_test
 import (
 	"fmt"
 	"net"
-	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -132,8 +131,7 @@ func TestClusterConfiguration(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var routes []*url.URL = got.Routes
-	if got.ServerName != "nats-1" || !got.JetStream || got.StoreDir != "/data" || len(routes) != 3 || len(got.Users) != 1 ||
+	if got.ServerName != "nats-1" || !got.JetStream || got.StoreDir != "/data" || len(got.Routes) != 3 || len(got.Users) != 1 ||
 		got.TLSConfig == nil || got.Cluster.TLSConfig == nil || got.Cluster.TLSConfig.ClientAuth == 0 {
 		t.Errorf("got %+v, want a server of three with JetStream, TLS on both sides and the users of auth.conf", got)
 	}
