@@ -1,50 +1,93 @@
 package backends
 
 import (
+	"cmp"
 	"context"
-	"errors"
-	"fmt"
-	"io"
+	"runtime"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/rs/zerolog"
-
-	"airlock/job"
 )
 
-// errUnparked is the cause that ends a parked guest nobody needs.
-var errUnparked = errors.New("parked guest is not needed")
+// ParkedConfig says how guests are parked. Only Size has no default.
+type ParkedConfig struct {
+	// Size is how many guests stand ready or start, in all; with none, or
+	// fewer, the backend is not wrapped. It is what bounds the memory of
+	// parked guests, each of which is an idle interpreter.
+	Size int
+	// MaxAge is how long a guest stands before another takes its place; the
+	// default is 10 minutes.
+	MaxAge time.Duration
+	// Starts is how many guests may be starting at once; the default is the
+	// number of processors, beyond which more only take longer.
+	Starts int
+	Log    zerolog.Logger
+}
 
-// Parked wraps a backend so that up to n guests stand ready before their jobs
-// arrive. A parked guest is a fresh one that has not been told anything: it is
-// started like any other, with the default limits, and waits for its job
-// frame. It serves one job and is gone.
+// defaultMaxAge bounds how stale what a guest was started from can be.
+const defaultMaxAge = 10 * time.Minute
+
+// Parked wraps a backend so that guests stand ready before their jobs arrive.
+// A parked guest is a fresh one that has been told nothing: it is started like
+// any other and waits for its job frame. It serves one job and is gone.
 //
-// A job with other kernel limits, or with standard input, gets a guest of its
-// own, started when it arrives. So does one that finds no guest parked.
-// Guests are parked by Probe, and again whenever a Run returns, so that one
-// starts while the slot is not busy; Close ends them.
-func Parked(b Backend, n int, log zerolog.Logger) Backend {
-	if n <= 0 {
+// What must be set before a guest starts makes its class: image, network and
+// the limits that the kernel holds. A job takes the oldest guest of its class,
+// or one that is still starting; one that finds none, or brings standard
+// input, gets a guest of its own.
+//
+// While nothing else is asked for, all guests are of the default class: the
+// default limits and image, no network. Otherwise the places go to the classes
+// by what the last jobs asked for, four per place and none longer ago than a
+// minute: the next guest is of the class with the most jobs per guest, never
+// with more guests than jobs. A class gives up a standing guest only to one
+// that needs the place half as much again as it does itself, or when it was
+// not asked for for a minute. So a batch with one odd limit soon has all the
+// places, two kinds of jobs that alternate share them, a rare kind among many
+// starts its own guests, and kinds that are too many to have a place each do
+// not chase each other's guests away.
+//
+// Guests are started when a Run has returned, so that a slot under load starts
+// its next guest while the last result is committed; else only while a
+// processor has no guest to run. A class whose guests end before their jobs
+// come is tried again one guest at a time, after pauses that grow to 30
+// seconds. Close ends all guests and waits for them.
+func Parked(b Backend, cfg ParkedConfig) Backend {
+	if cfg.Size <= 0 {
 		return b
 	}
-	return &parked{Backend: b, size: n, log: log, limits: job.DefaultLimits()}
+	cfg.MaxAge = cmp.Or(cfg.MaxAge, defaultMaxAge)
+	cfg.Starts = cmp.Or(cfg.Starts, runtime.NumCPU())
+	return &parked{
+		Backend: b, cfg: cfg, places: newPlaces(cfg.Size), closing: make(chan struct{}),
+		living: map[*parkedGuest]struct{}{},
+	}
 }
 
 type parked struct {
 	Backend
-	size   int
-	log    zerolog.Logger
-	limits job.Limits
+	cfg ParkedConfig
+	// closing ends the goroutine that tends the guests; work waits for it and
+	// for all guests.
+	closing chan struct{}
+	work    sync.WaitGroup
 
-	mu sync.Mutex
-	// holds are the limits the backend was found to enforce; guarded by mu.
-	holds  []job.LimitName
-	probed bool           // guarded by mu
-	closed bool           // guarded by mu
-	ready  []*parkedGuest // oldest first; guarded by mu
-	guests sync.WaitGroup
+	mu sync.Mutex // guards all below
+	// can is what the backend was found to do; nothing is parked before.
+	can    Capabilities
+	probed bool
+	closed bool
+	places *places
+	// guests have a place each, oldest first: they start, stand ready, or
+	// are being ended. living are those and the ones that serve a job.
+	guests []*parkedGuest
+	living map[*parkedGuest]struct{}
+	// starting counts guests that have not greeted, running jobs.
+	starting, running int
+	// due says that guests may start although jobs run.
+	due bool
 }
 
 // Probe implements Backend.
@@ -54,22 +97,34 @@ func (p *parked) Probe(ctx context.Context) (Capabilities, error) {
 		return can, err
 	}
 	p.mu.Lock()
-	p.holds, p.probed = can.Limits, true
-	p.mu.Unlock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return can, nil
+	}
+	if !p.probed {
+		p.work.Go(p.tend)
+	} else if !slices.Equal(p.can.Limits, can.Limits) {
+		p.endAll(errUnparked) // they were started to hold other limits
+	}
+	p.can, p.probed, p.due = can, true, true
 	p.fill()
 	return can, nil
 }
 
 // Run implements Backend.
 func (p *parked) Run(ctx context.Context, task Task) (Outcome, error) {
-	defer p.fill()
+	kind := p.begin(task)
+	defer p.finish()
 	for ctx.Err() == nil {
-		g := p.take(task)
+		g := p.take(kind)
 		if g == nil {
 			break
 		}
 		if g.accept(ctx, task) {
 			return g.end(ctx)
+		}
+		if ctx.Err() != nil {
+			p.giveUp(g, context.Cause(ctx))
 		}
 	}
 	return p.Backend.Run(ctx, task)
@@ -78,163 +133,63 @@ func (p *parked) Run(ctx context.Context, task Task) (Outcome, error) {
 // Close implements Backend.
 func (p *parked) Close() error {
 	p.mu.Lock()
-	p.closed = true
-	for _, g := range p.ready {
-		g.cancel(errUnparked)
+	if !p.closed {
+		p.closed = true
+		close(p.closing)
+		p.endAll(errUnparked)
+		for g := range p.living {
+			g.cancel(ErrClosed)
+		}
 	}
-	p.ready = nil
 	p.mu.Unlock()
-	p.guests.Wait()
+	p.work.Wait()
 	return p.Backend.Close()
 }
 
-// take removes the oldest guest that fits the task, or returns nil.
-func (p *parked) take(task Task) *parkedGuest {
+// begin notes that a job came, and of what kind. It is nil where none of the
+// guests can be for it.
+func (p *parked) begin(task Task) *kind {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	l := task.Limits
-	same := l.CPU == p.limits.CPU && l.Memory == p.limits.Memory && l.Processes == p.limits.Processes && l.Disk == p.limits.Disk
-	if !same || len(task.Stdin) > 0 || len(p.ready) == 0 {
+	p.running++
+	if !p.fits(task) {
 		return nil
 	}
+	k := p.places.of(classOf(task))
+	p.places.note(k, time.Now())
+	return k
+}
+
+// fits reports whether guests can be parked for such tasks.
+func (p *parked) fits(task Task) bool {
+	if !p.probed || p.closed || len(task.Stdin) > 0 || task.Network && !p.can.Network {
+		return false
+	}
+	if task.Image != "" && !slices.Contains(p.can.Images, task.Image) {
+		return false
+	}
 	for _, limit := range task.Enforce {
-		if !slices.Contains(p.holds, limit) {
-			return nil
+		if !slices.Contains(p.can.Limits, limit) {
+			return false
 		}
 	}
-	g := p.ready[0]
-	p.ready = slices.Delete(p.ready, 0, 1)
-	return g
+	return true
 }
 
-// fill parks guests until there are enough.
-func (p *parked) fill() {
+// finish notes that a job is over.
+func (p *parked) finish() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for p.probed && !p.closed && len(p.ready) < p.size {
-		g := newParkedGuest()
-		p.ready = append(p.ready, g)
-		p.guests.Go(func() {
-			g.run(p.Backend, Task{Limits: p.limits, Enforce: p.holds})
-			p.forget(g)
-		})
-	}
+	p.running--
+	p.due = true
+	p.fill()
 }
 
-// forget drops a guest that ended while it was parked.
-func (p *parked) forget(g *parkedGuest) {
+// giveUp ends a guest whose job ended before the guest heard of it.
+func (p *parked) giveUp(g *parkedGuest, cause error) {
 	p.mu.Lock()
-	defer p.mu.Unlock()
-	at := slices.Index(p.ready, g)
-	if at < 0 {
-		return
-	}
-	p.ready = slices.Delete(p.ready, at, at+1)
-	p.log.Warn().Err(g.err).Stringer("cause", g.outcome.Cause).Msg("parked guest ended before its job came")
-}
-
-// parkedGuest is a guest that runs before its task is known.
-type parkedGuest struct {
-	ctx    context.Context // the guest's, from before there is a caller
-	cancel context.CancelCauseFunc
-	// tasks hands the one task to the conversation.
-	tasks          chan Task
-	stdout, stderr lateWriter
-	// done is closed when outcome and err are set.
-	done    chan struct{}
-	outcome Outcome
-	err     error
-}
-
-func newParkedGuest() *parkedGuest {
-	g := &parkedGuest{tasks: make(chan Task), done: make(chan struct{})}
-	g.ctx, g.cancel = context.WithCancelCause(context.Background())
-	return g
-}
-
-// run is the guest's whole life.
-func (g *parkedGuest) run(b Backend, task Task) {
-	defer close(g.done)
-	defer g.cancel(nil)
-	task.Stdout, task.Stderr = &g.stdout, &g.stderr
-	task.Serve = g.serve
-	g.outcome, g.err = b.Run(g.ctx, task)
-}
-
-func (g *parkedGuest) serve(ctx context.Context, channel io.ReadWriteCloser) error {
-	ch, ok := channel.(conn)
-	if !ok {
-		return fmt.Errorf("guests with a channel of %T cannot be parked", channel)
-	}
-	spoke, settle := prime(ch)
-	for {
-		select {
-		case task := <-g.tasks:
-			g.stdout.bind(task.Stdout)
-			g.stderr.bind(task.Stderr)
-			return task.Serve(ctx, settle())
-		case <-spoke:
-			if p := settle(); p.err != nil {
-				return fmt.Errorf("parked guest hung up: %w", p.err)
-			}
-			spoke = nil
-		case <-ctx.Done():
-			settle()
-			return context.Cause(ctx)
-		}
-	}
-}
-
-// accept gives the guest its task. It reports false when the guest has ended
-// without having heard of it, or ctx has.
-func (g *parkedGuest) accept(ctx context.Context, task Task) bool {
-	select {
-	case g.tasks <- task:
-		return true
-	case <-g.done:
-	case <-ctx.Done():
-		g.cancel(context.Cause(ctx))
-		<-g.done
-	}
-	return false
-}
-
-// end waits for the guest, which ends with the caller's ctx too.
-func (g *parkedGuest) end(ctx context.Context) (Outcome, error) {
-	unhook := context.AfterFunc(ctx, func() { g.cancel(context.Cause(ctx)) })
-	defer unhook()
+	g.leaving = true
+	p.mu.Unlock()
+	g.cancel(cause)
 	<-g.done
-	return g.outcome, g.err
-}
-
-// lateWriter keeps what is written until it knows where to. A guest without a
-// job says nothing; what starts it may complain, shortly.
-type lateWriter struct {
-	mu   sync.Mutex
-	to   io.Writer // guarded by mu
-	kept []byte    // guarded by mu
-}
-
-// keptBefore bounds what is kept.
-const keptBefore = 8 << 10
-
-// Write implements io.Writer.
-func (w *lateWriter) Write(b []byte) (int, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.to != nil {
-		return w.to.Write(b)
-	}
-	w.kept = append(w.kept, b[:min(len(b), keptBefore-len(w.kept))]...)
-	return len(b), nil
-}
-
-func (w *lateWriter) bind(to io.Writer) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.to = to
-	if len(w.kept) > 0 {
-		_, _ = to.Write(w.kept) // writers of a Task never fail
-	}
-	w.kept = nil
 }

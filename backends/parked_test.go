@@ -59,7 +59,7 @@ func obeys(_ context.Context, g *fake.Guest) (backends.Outcome, error) {
 func TestParkedGuestsServeOneJobEach(t *testing.T) {
 	defer goleak.VerifyNone(t)
 	var born atomic.Int32
-	b := backends.Parked(counted(&born, obeys), 2, zerolog.Nop())
+	b := backends.Parked(counted(&born, obeys), backends.ParkedConfig{Size: 2})
 	if _, err := b.Probe(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -102,7 +102,7 @@ func TestJobsThatFitNoParkedGuest(t *testing.T) {
 					return o, err
 				},
 			})
-			b := backends.Parked(inner, 1, zerolog.Nop())
+			b := backends.Parked(inner, backends.ParkedConfig{Size: 1})
 			defer b.Close()
 			if _, err := b.Probe(t.Context()); err != nil {
 				t.Fatal(err)
@@ -128,7 +128,7 @@ func TestAParkedGuestThatDiedIsReplaced(t *testing.T) {
 			return backends.Outcome{}, errors.New("no such luck")
 		}
 		return obeys(ctx, g)
-	}), 1, zerolog.New(&noted))
+	}), backends.ParkedConfig{Size: 1, Log: zerolog.New(&noted)})
 	defer b.Close()
 	if _, err := b.Probe(t.Context()); err != nil {
 		t.Fatal(err)
@@ -145,7 +145,7 @@ func TestTheCallersEndIsTheParkedGuestsEnd(t *testing.T) {
 	b := backends.Parked(counted(&born, func(ctx context.Context, _ *fake.Guest) (backends.Outcome, error) {
 		<-ctx.Done()
 		return backends.Outcome{}, nil
-	}), 1, zerolog.Nop())
+	}), backends.ParkedConfig{Size: 1})
 	defer b.Close()
 	if _, err := b.Probe(t.Context()); err != nil {
 		t.Fatal(err)

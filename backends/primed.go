@@ -35,21 +35,20 @@ func (p *primed) Read(b []byte) (int, error) {
 	return p.conn.Read(b)
 }
 
-// firstPiece is enough for a hello.
+// firstPiece is enough for a hello. More is left in the channel.
 const firstPiece = 512
 
-// prime reads the channel's first piece in the background. ready is closed
-// when it is there, or the guest has ended. settle ends the waiting for it and
-// returns the channel with what was read; the channel is not to be read before.
-func prime(ch conn) (ready <-chan struct{}, settle func() *primed) {
-	p, done := &primed{conn: ch}, make(chan struct{})
+// prime reads the channel's first piece in the background. spoke is closed
+// when the first of it is there, over when no more is read because all is, or
+// the guest has ended. settle ends the reading and returns the channel with
+// what was read; the channel is not to be read before.
+func prime(ch conn) (spoke, over <-chan struct{}, settle func() *primed) {
+	p, first, done := &primed{conn: ch}, make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)
-		piece := make([]byte, firstPiece)
-		n, err := ch.Read(piece)
-		p.head, p.err = piece[:n], err
+		p.head, p.err = readAhead(ch, first)
 	}()
-	return done, func() *primed {
+	return first, done, func() *primed {
 		select {
 		case <-done:
 			return p
@@ -59,11 +58,26 @@ func prime(ch conn) (ready <-chan struct{}, settle func() *primed) {
 		_ = ch.SetReadDeadline(time.Unix(1, 0))
 		<-done
 		_ = ch.SetReadDeadline(time.Time{})
-		if len(p.head) == 0 && isTimeout(p.err) {
+		if isTimeout(p.err) {
 			p.err = nil
 		}
 		return p
 	}
+}
+
+func readAhead(ch conn, spoke chan<- struct{}) ([]byte, error) {
+	head := make([]byte, 0, firstPiece)
+	for len(head) < firstPiece {
+		n, err := ch.Read(head[len(head):firstPiece])
+		if n > 0 && len(head) == 0 {
+			close(spoke)
+		}
+		head = head[:len(head)+n]
+		if err != nil {
+			return head, err
+		}
+	}
+	return head, nil
 }
 
 func isTimeout(err error) bool {

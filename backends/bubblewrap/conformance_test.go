@@ -26,7 +26,7 @@ func TestParkedConformance(t *testing.T) {
 		Name: bubblewrap.Name,
 		New: func(t testing.TB) backends.Backend {
 			log := zerolog.New(zerolog.NewTestWriter(t))
-			return backends.Parked(bubblewrap.New(bubblewrap.Config{Log: log}), 2, log)
+			return backends.Parked(bubblewrap.New(bubblewrap.Config{Log: log}), backends.ParkedConfig{Size: 2, Log: log})
 		},
 		Except: map[string]string{
 			"nothing stays: descriptors, goroutines, children, mounts, files": "the guests that are parked next are there",

@@ -11,8 +11,6 @@ import (
 	"airlock/backends/docker"
 	"airlock/backends/internal/guestproc"
 	"airlock/job"
-
-	"github.com/rs/zerolog"
 )
 
 // BenchmarkRun measures whole runs of the smallest job, from a call of Run to
@@ -20,7 +18,7 @@ import (
 // started for the job and one that stood ready.
 func BenchmarkRun(b *testing.B) {
 	cold := open(b, docker.Config{})
-	warm := backends.Parked(docker.New(docker.Config{}), 1, zerolog.Nop())
+	warm := backends.Parked(docker.New(docker.Config{}), backends.ParkedConfig{Size: 1})
 	defer warm.Close()
 	if _, err := warm.Probe(b.Context()); err != nil {
 		b.Fatal(err)

@@ -30,7 +30,7 @@ func TestParkedConformance(t *testing.T) {
 		Name: docker.Name, Shares: shares,
 		New: func(t testing.TB) backends.Backend {
 			log := zerolog.New(zerolog.NewTestWriter(t))
-			return backends.Parked(docker.New(docker.Config{Log: log}), 2, log)
+			return backends.Parked(docker.New(docker.Config{Log: log}), backends.ParkedConfig{Size: 2, Log: log})
 		},
 		Except: map[string]string{
 			"nothing stays: descriptors, goroutines, children, mounts, files": "the guests that are parked next are there",

@@ -101,7 +101,7 @@ func (p *pool) probe(ctx context.Context) error {
 	p.backends, p.unavailable = named, map[string]string{}
 	for i, n := range named {
 		if n.Auto {
-			named[i].Backend = backends.Parked(n.Backend, p.cfg.parked(), p.log)
+			named[i].Backend = backends.Parked(n.Backend, backends.ParkedConfig{Size: p.cfg.parked(), Log: p.log})
 			n = named[i]
 		}
 		can, err := n.Backend.Probe(ctx)
