@@ -3,6 +3,7 @@ package backends
 import (
 	"cmp"
 	"context"
+	"reflect"
 	"runtime"
 	"slices"
 	"sync"
@@ -103,8 +104,8 @@ func (p *parked) Probe(ctx context.Context) (Capabilities, error) {
 	}
 	if !p.probed {
 		p.work.Go(p.tend)
-	} else if !slices.Equal(p.can.Limits, can.Limits) {
-		p.endAll(errUnparked) // they were started to hold other limits
+	} else if !reflect.DeepEqual(p.can, can) {
+		p.endAll(errUnparked) // results would say of them what is no longer so
 	}
 	p.can, p.probed, p.due = can, true, true
 	p.fill()

@@ -308,6 +308,42 @@ func (c closesWhenSettled) Read(b []byte) (int, error) {
 	return n, err
 }
 
+// TestANewProbeEndsGuestsOfAnotherKind: results say of a guest what the last
+// probe found.
+func TestANewProbeEndsGuestsOfAnotherKind(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := &updated{crowd: newCrowd()}
+		b := backends.Parked(c, backends.ParkedConfig{Size: 2})
+		defer b.Close()
+		for i, want := range []struct {
+			version string
+			begun   int
+		}{{"1", 2}, {"1", 2}, {"2", 4}} {
+			c.version = want.version
+			if _, err := b.Probe(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			later(time.Minute)
+			if got, living := c.begun(), c.living()[def]; got != want.begun || living != 2 {
+				t.Errorf("probe %d: %d guests were started and %d live, want %d and 2", i, got, living, want.begun)
+			}
+		}
+	})
+}
+
+// updated is a crowd of some version.
+type updated struct {
+	*crowd
+	version string
+}
+
+func (u *updated) Probe(ctx context.Context) (backends.Capabilities, error) {
+	can, err := u.crowd.Probe(ctx)
+	can.Version = u.version
+	return can, err
+}
+
 func TestCloseEndsGuestsThatServe(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
