@@ -102,24 +102,19 @@ func (p *pool) watch(ctx context.Context, batch string, seen func(*job.Result) e
 
 var errAllSeen = errors.New("all results are there")
 
-// run takes a figure from count jobs of which that many are in flight at
-// once: with one, each is submitted when the result of the one before was seen.
-func (p *pool) run(ctx context.Context, name string, j job.Job, count, inFlight int) (*figure, error) {
-	return p.spaced(ctx, name, j, count, inFlight, 0)
-}
-
-// spaced is run with a pause before each job.
-func (p *pool) spaced(ctx context.Context, name string, j job.Job, count, inFlight int, gap time.Duration) (*figure, error) {
+// run takes a figure: with one job in flight, each is submitted when the
+// result of the one before was seen.
+func (p *pool) run(ctx context.Context, s series) (*figure, error) {
 	batch := "bench-" + job.NewID().String()
 	group, ctx := errgroup.WithContext(ctx)
-	window := make(chan struct{}, inFlight)
+	window := make(chan struct{}, s.inFlight)
 	var submitted sync.Map
-	f := newFigure(name)
-	left := count
+	f := newFigure(s)
+	left := s.count
 	group.Go(func() error {
 		return p.watch(ctx, batch, func(r *job.Result) error {
 			if began, ok := submitted.LoadAndDelete(r.Job); ok {
-				f.add(time.Since(began.(time.Time)))
+				f.add(time.Since(began.(time.Time)), r.Usage.Startup.Std())
 				<-window
 			}
 			if left--; left == 0 {
@@ -128,26 +123,29 @@ func (p *pool) spaced(ctx context.Context, name string, j job.Job, count, inFlig
 			return nil
 		})
 	})
-	for range min(inFlight, 16) {
-		share := count / min(inFlight, 16)
-		group.Go(func() error { return p.submit(ctx, j, batch, share, gap, window, &submitted) })
+	submitters := min(s.inFlight, 16)
+	for i := range submitters {
+		share := s.count / submitters
+		if i == 0 {
+			share += s.count % submitters
+		}
+		group.Go(func() error { return p.submit(ctx, s, batch, share, window, &submitted) })
 	}
-	group.Go(func() error { return p.submit(ctx, j, batch, count%min(inFlight, 16), gap, window, &submitted) })
 	if err := group.Wait(); !errors.Is(err, errAllSeen) {
-		return nil, fmt.Errorf("%s: %w", name, err)
+		return nil, fmt.Errorf("%s: %w", s.name, err)
 	}
 	return f.done(), nil
 }
 
-func (p *pool) submit(ctx context.Context, j job.Job, batch string, count int, gap time.Duration, window chan struct{}, submitted *sync.Map) error {
+func (p *pool) submit(ctx context.Context, s series, batch string, count int, window chan struct{}, submitted *sync.Map) error {
 	for range count {
 		select {
 		case window <- struct{}{}:
 		case <-ctx.Done():
 			return nil
 		}
-		time.Sleep(gap)
-		one := j
+		time.Sleep(s.gap)
+		one := s.job
 		one.ID, one.Batch = job.NewID(), batch
 		if err := one.Prepare(time.Now()); err != nil {
 			return err
