@@ -10,14 +10,16 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"strings"
 )
 
 func main() {
 	scale := flag.Float64("scale", 1, "multiplies how many jobs each figure is taken from")
 	bin := flag.String("bin", "bin", "directory of the worker and submit binaries")
 	out := flag.String("json", "", "file to write the figures to as well, as JSON")
+	parts := flag.String("parts", "control,bubblewrap,docker", "what to measure")
 	flag.Parse()
-	if err := bench(context.Background(), *bin, *out, *scale); err != nil {
+	if err := bench(context.Background(), *bin, *out, *scale, strings.Split(*parts, ",")); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
@@ -26,25 +28,25 @@ func main() {
 // fewest is how many jobs a figure is taken from at least.
 const fewest = 20
 
-func bench(ctx context.Context, bin, out string, scale float64) error {
+func bench(ctx context.Context, bin, out string, scale float64, chosen []string) error {
 	r := &report{Machine: thisMachine(ctx)}
 	b := &bencher{bin: bin, n: func(count int) int { return max(fewest, int(float64(count)*scale)) }}
-	for _, part := range []struct {
-		name string
-		run  func(context.Context) ([]*figure, error)
-	}{
-		{"control plane", b.controlPlane},
-		{"bubblewrap", b.bubblewrap},
-		{"docker", b.docker},
-	} {
-		fmt.Fprintln(os.Stderr, "bench:", part.name)
-		figures, err := part.run(ctx)
+	parts := map[string]func(context.Context) ([]*figure, error){
+		"control": b.controlPlane, "bubblewrap": b.bubblewrap, "docker": b.docker,
+	}
+	for _, name := range chosen {
+		run := parts[name]
+		if run == nil {
+			return fmt.Errorf("-parts: %q is unknown, want some of control,bubblewrap,docker", name)
+		}
+		fmt.Fprintln(os.Stderr, "bench:", name)
+		figures, err := run(ctx)
 		if why, absent := isAbsent(err); absent {
-			r.Notes = append(r.Notes, fmt.Sprintf("no rows for %s: %s", part.name, why))
+			r.Notes = append(r.Notes, fmt.Sprintf("no rows for %s: %s", name, why))
 			continue
 		}
 		if err != nil {
-			return fmt.Errorf("%s: %w", part.name, err)
+			return fmt.Errorf("%s: %w", name, err)
 		}
 		r.add(figures)
 	}
