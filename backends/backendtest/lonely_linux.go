@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 	"testing"
+	"time"
 
 	"airlock/backends"
 
@@ -22,11 +23,12 @@ func lonely() []story {
 // such as its cgroup.
 func nothingStays(t *testing.T, s *suite) {
 	everyEnd(t, s)
-	before, running := hold(), goleak.IgnoreCurrent()
+	before := steady()
+	running := goleak.IgnoreCurrent()
 	for range 3 {
 		everyEnd(t, s)
 	}
-	after := hold()
+	after := settled(before)
 	if err := goleak.Find(running); err != nil {
 		t.Errorf("goroutines: %v", err)
 	}
@@ -46,6 +48,42 @@ func nothingStays(t *testing.T, s *suite) {
 	for _, pid := range after.children {
 		if !slices.Contains(before.children, pid) {
 			t.Errorf("child %s is still there", pid)
+		}
+	}
+}
+
+// clearing is how long a backend may take to clear away what is dead after its
+// Run returned.
+const clearing = 20 * time.Second
+
+// steady is what this process holds once it has held as much for a while, so
+// that what is being cleared away is not taken for what is kept for good.
+func steady() holdings {
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	last := hold()
+	for same, deadline := 0, time.Now().Add(clearing); same < 20 && time.Now().Before(deadline); same++ {
+		<-tick.C
+		now := hold()
+		if len(now.descriptors) != len(last.descriptors) {
+			same = 0
+		}
+		last = now
+	}
+	return last
+}
+
+// settled is what this process holds once that is no more than before, or when
+// the time to get there is over.
+func settled(before holdings) holdings {
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.Now().Add(clearing); ; <-tick.C {
+		after := hold()
+		same := len(after.descriptors) <= len(before.descriptors) && after.mounts == before.mounts &&
+			slices.Equal(after.groups, before.groups) && slices.Equal(after.temp, before.temp)
+		if same || time.Now().After(deadline) {
+			return after
 		}
 	}
 }

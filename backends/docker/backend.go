@@ -34,6 +34,7 @@ func (b *Backend) Run(ctx context.Context, task backends.Task) (backends.Outcome
 // Close implements backends.Backend.
 func (b *Backend) Close() error {
 	b.life.Gate.Close()
+	b.shared.clearer.wait()
 	b.closeOnce.Do(func() { close(b.closing) })
 	b.sweeper.Wait()
 	var errs []error

@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -59,7 +60,7 @@ func measure(b *testing.B, backend backends.Backend) (result, run time.Duration)
 		},
 	})
 	if err != nil || out.Cause != backends.Exited || out.ExitCode != 0 {
-		b.Fatalf("got %+v and error %v, want exit 0", out, err)
+		b.Errorf("got %+v and error %v, want exit 0", out, err)
 	}
 	return result, time.Since(began)
 }
@@ -67,4 +68,28 @@ func measure(b *testing.B, backend backends.Backend) (result, run time.Duration)
 func median(all []time.Duration) float64 {
 	slices.Sort(all)
 	return all[len(all)/2].Seconds() * 1e3
+}
+
+// BenchmarkSlots measures how many of the smallest jobs two slots get through,
+// each with a guest of its own, until nothing of them is left.
+func BenchmarkSlots(b *testing.B) {
+	open(b, docker.Config{})
+	backend := docker.New(docker.Config{})
+	if _, err := backend.Probe(b.Context()); err != nil {
+		b.Fatal(err)
+	}
+	began := time.Now()
+	var slots sync.WaitGroup
+	for slot := range 2 {
+		slots.Go(func() {
+			for i := slot; i < b.N; i += 2 {
+				measure(b, backend)
+			}
+		})
+	}
+	slots.Wait()
+	if err := backend.Close(); err != nil {
+		b.Error(err)
+	}
+	b.ReportMetric(float64(b.N)/time.Since(began).Seconds(), "jobs/s")
 }

@@ -16,14 +16,15 @@ type shared struct {
 	starts chan struct{}
 	// token keeps the names of backends of one worker apart, made those of
 	// one backend.
-	token string
-	made  atomic.Int64
+	token   string
+	made    atomic.Int64
+	clearer *clearer
 	// wanted holds the names of containers that a Run still sees to.
 	wanted sync.Map
 }
 
 func newShared() *shared {
-	return &shared{starts: make(chan struct{}, runtime.NumCPU()), token: strings.ToLower(rand.Text()[:8])}
+	return &shared{clearer: newClearer(), starts: make(chan struct{}, runtime.NumCPU()), token: strings.ToLower(rand.Text()[:8])}
 }
 
 // newName is a container's, and what its owner is told by. forget is called
