@@ -150,4 +150,8 @@ type Outcome struct {
 	CPU           time.Duration
 	PeakMemory    job.Size
 	PeakProcesses int
+
+	// Isolated are the facts of this run, where they depend on what it asked
+	// for, such as its image; nil means that they are the probe's.
+	Isolated *job.Isolated
 }

@@ -114,6 +114,9 @@ func (g *guestRun) result() *job.Result {
 	r.ToolCalls, r.AuditHead = g.report.ToolCalls, g.report.AuditHead
 	r.Events = g.events(end.status)
 	r.Isolation = g.box.Can.Isolated
+	if g.outcome.Isolated != nil {
+		r.Isolation = *g.outcome.Isolated
+	}
 	g.exit(r)
 	g.usage(&r.Usage)
 	return r

@@ -8,6 +8,7 @@ import (
 	"airlock/backends/docker"
 	"airlock/backends/fake"
 	"airlock/backends/local"
+	"airlock/job"
 
 	"github.com/rs/zerolog"
 )
@@ -29,7 +30,8 @@ type Named struct {
 	Name    string
 	Backend backends.Backend
 	// Auto says that a worker offers the backend without being asked for it
-	// by name. Those that isolate nothing are never offered so.
+	// by name. Those that isolate nothing are never offered so, nor is one
+	// that adds no wall to another's.
 	Auto bool
 }
 
@@ -37,10 +39,19 @@ type Named struct {
 // of the host. The caller closes each.
 func All(cfg Config) []Named {
 	cfg.Docker.Log = cfg.Log
-	return []Named{
+	all := []Named{
 		{bubblewrap.Name, bubblewrap.New(bubblewrap.Config{Python: cfg.Python, Log: cfg.Log}), true},
 		{docker.Name, docker.New(cfg.Docker), true},
-		{local.Name, local.New(local.Config{Python: cfg.Python, AllowNoIsolation: cfg.AllowNoIsolation, Log: cfg.Log}), false},
-		{fake.Name, fake.New(fake.Config{}), false},
 	}
+	for _, runtime := range docker.Variants() {
+		variant := cfg.Docker
+		variant.Runtime = runtime
+		b := docker.New(variant)
+		// Another runtime is worth its guests' memory for another wall only.
+		all = append(all, Named{b.Name(), b, b.Level() != job.IsolationStrong})
+	}
+	return append(all,
+		Named{local.Name, local.New(local.Config{Python: cfg.Python, AllowNoIsolation: cfg.AllowNoIsolation, Log: cfg.Log}), false},
+		Named{fake.Name, fake.New(fake.Config{}), false},
+	)
 }

@@ -24,6 +24,10 @@ func TestAll(t *testing.T) {
 			t.Errorf("%s: got error %v, want one that wraps ErrUnavailable", n.Name, err)
 		case err == nil && can.Backend != n.Name:
 			t.Errorf("%s: offers itself as %s", n.Name, can.Backend)
+		case n.Name == "docker+crun": // the wall is docker's
+			if n.Auto {
+				t.Error("docker+crun is offered without being asked for")
+			}
 		case err == nil && n.Auto != can.Offer.Isolation.AtLeast(job.IsolationPartial):
 			t.Errorf("%s: auto is %v at isolation %s", n.Name, n.Auto, can.Offer.Isolation)
 		}
@@ -31,7 +35,7 @@ func TestAll(t *testing.T) {
 			t.Errorf("%s: close: %v", n.Name, err)
 		}
 	}
-	if diff := cmp.Diff([]string{"bubblewrap", "docker", "local", "fake"}, names); diff != "" {
+	if diff := cmp.Diff([]string{"bubblewrap", "docker", "docker+runsc", "docker+kata", "docker+crun", "local", "fake"}, names); diff != "" {
 		t.Errorf("backends (-want +got):\n%s", diff)
 	}
 }

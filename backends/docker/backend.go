@@ -3,21 +3,26 @@ package docker
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"airlock/backends"
-	"airlock/backends/internal/guestproc"
 )
 
 // Probe implements backends.Backend.
 func (b *Backend) Probe(ctx context.Context) (backends.Capabilities, error) {
 	return b.life.Probe(ctx, b.prepare, func(ctx context.Context, r *ready) (backends.Capabilities, error) {
-		var about greeting
-		err := guestproc.Probe(ctx, func(ctx context.Context, task backends.Task) (backends.Outcome, error) {
-			g := &guest{ready: r, task: task}
-			defer func() { about = g.greeting }()
-			return g.run(ctx)
-		})
-		return r.capabilities(about), err
+		f, err := r.ask(ctx)
+		if err != nil {
+			return backends.Capabilities{}, err
+		}
+		if err := r.tryImages(ctx, b, f); err != nil {
+			return backends.Capabilities{}, err
+		}
+		if err := r.findNetwork(ctx, b, f); err != nil {
+			return backends.Capabilities{}, err
+		}
+		r.facts.Store(f)
+		return b.capabilities(f), nil
 	})
 }
 
@@ -27,8 +32,31 @@ func (b *Backend) Run(ctx context.Context, task backends.Task) (backends.Outcome
 		if err := checkEnforce(task.Enforce); err != nil {
 			return backends.Outcome{}, err
 		}
-		return (&guest{ready: r, task: task}).run(ctx)
+		g, err := b.guest(ctx, r, task)
+		if err != nil {
+			return backends.Outcome{}, err
+		}
+		return g.run(ctx)
 	})
+}
+
+// guest is one that is yet to run, with what the task asks for.
+func (b *Backend) guest(ctx context.Context, r *ready, task backends.Task) (*guest, error) {
+	f, err := r.known(context.WithoutCancel(ctx))
+	if err != nil {
+		return nil, err
+	}
+	g := &guest{ready: r, backend: b, facts: f, task: task}
+	if g.image, err = f.images.find(task.Image); err != nil {
+		return nil, err
+	}
+	if task.Network {
+		if f.network == nil {
+			return nil, fmt.Errorf("%w: network: this backend gives guests none", backends.ErrUnenforceable)
+		}
+		g.network = f.network.name
+	}
+	return g, nil
 }
 
 // Close implements backends.Backend.

@@ -37,6 +37,7 @@ import (
 
 	"airlock/backends"
 	"airlock/backends/internal/guestproc"
+	"airlock/job"
 
 	"github.com/rs/zerolog"
 )
@@ -59,8 +60,14 @@ type Config struct {
 	// first; without any it is DefaultImage. A probe resolves them to their
 	// IDs, and none is ever pulled.
 	Images []string
-	// Runtime is the engine's runtime for guests; by default its default.
+	// Runtime is the engine's runtime for guests; by default its default. A
+	// backend with a runtime is a variant, with a name of its own.
 	Runtime string
+	// Network is the engine's network that guests have whose jobs ask for one;
+	// without it none has any. A probe tests that its guests cannot reach the
+	// host, its metadata service, or private networks; dev/guest-network.sh
+	// makes such a network.
+	Network string
 	// Cores is the rate of processor time of one guest; the default is 1.
 	Cores float64
 	// Project is the Compose project that guests' containers are labelled as
@@ -75,6 +82,8 @@ type Config struct {
 // Backend runs guests in containers.
 type Backend struct {
 	config Config
+	name   string
+	level  job.Isolation
 	life   guestproc.Life[ready]
 	shared *shared
 	// closing ends the sweeper; sweeper is it.
@@ -94,5 +103,8 @@ func New(config Config) *Backend {
 	if len(config.Images) == 0 {
 		config.Images = []string{DefaultImage}
 	}
-	return &Backend{config: config, shared: newShared(), closing: make(chan struct{})}
+	return &Backend{
+		config: config, name: nameOf(config.Runtime), level: levelOf(config.Runtime),
+		shared: newShared(), closing: make(chan struct{}),
+	}
 }

@@ -13,7 +13,8 @@ import (
 	"github.com/docker/docker/api/types"
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/filters"
-	"github.com/docker/docker/api/types/image"
+	imageapi "github.com/docker/docker/api/types/image"
+	"github.com/docker/docker/api/types/network"
 	"github.com/docker/docker/api/types/system"
 	"github.com/docker/docker/client"
 	"github.com/go-json-experiment/json"
@@ -80,7 +81,7 @@ func (e *engine) info(ctx context.Context) (system.Info, error) {
 	return info, translate("ask the engine about itself", err)
 }
 
-func (e *engine) image(ctx context.Context, name string) (image.InspectResponse, error) {
+func (e *engine) image(ctx context.Context, name string) (imageapi.InspectResponse, error) {
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
 	found, err := e.api.ImageInspect(ctx, name)
@@ -119,21 +120,35 @@ func (e *engine) limitProcesses(ctx context.Context, id string, limit int64) err
 	return translate("limit container", err)
 }
 
-func (e *engine) state(ctx context.Context, id string) (container.State, error) {
+// inspect returns what the engine has of a container, with its State and its
+// HostConfig.
+func (e *engine) inspect(ctx context.Context, id string) (container.InspectResponse, error) {
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
 	found, err := e.api.ContainerInspect(ctx, id)
-	if err != nil || found.ContainerJSONBase == nil || found.State == nil {
-		return container.State{}, translate("inspect container", errors.Join(err, errNoState(found)))
+	if err == nil && (found.ContainerJSONBase == nil || found.State == nil || found.HostConfig == nil) {
+		err = errors.New("the engine says nothing of its state")
+	}
+	return found, translate("inspect container", err)
+}
+
+func (e *engine) state(ctx context.Context, id string) (container.State, error) {
+	found, err := e.inspect(ctx, id)
+	if err != nil {
+		return container.State{}, err
 	}
 	return *found.State, nil
 }
 
-func errNoState(found container.InspectResponse) error {
-	if found.ContainerJSONBase == nil || found.State == nil {
-		return errors.New("it has no state")
+// network looks for one; without it the result is nil.
+func (e *engine) network(ctx context.Context, name string) (*network.Inspect, error) {
+	ctx, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
+	found, err := e.api.NetworkInspect(ctx, name, network.InspectOptions{})
+	if errdefs.IsNotFound(err) {
+		return nil, nil
 	}
-	return nil
+	return &found, translate("look for the network", err)
 }
 
 // stats are the engine's counters of a container that runs.

@@ -215,17 +215,24 @@ func TestLeft(t *testing.T) {
 		name, owner, host, state string
 		created                  time.Time
 		want                     bool
+		deadline                 time.Time
 	}{
-		{"own", mine, "host", container.StateRunning, old, false},
-		{"a dead worker's", dead, "host", container.StateRunning, fresh, true},
-		{"a dead worker's, or so it seems, on another host", dead, "elsewhere", container.StateRunning, old, false},
-		{"over for long, on another host", dead, "elsewhere", container.StateExited, old, true},
-		{"just over, on another host", dead, "elsewhere", container.StateExited, fresh, false},
-		{"nobody's", "", "host", container.StateExited, old, false},
+		{name: "own", owner: mine, host: "host", state: container.StateRunning, created: old, deadline: old},
+		{name: "a dead worker's", owner: dead, host: "host", state: container.StateRunning, created: fresh, deadline: now, want: true},
+		{name: "a dead worker's, or so it seems, on another host", owner: dead, host: "elsewhere", state: container.StateRunning, created: old},
+		{name: "past its deadline, on another host", owner: dead, host: "elsewhere", state: container.StateRunning, created: old, deadline: old, want: true},
+		{name: "just past its deadline, on another host", owner: dead, host: "elsewhere", state: container.StateRunning, created: old, deadline: fresh},
+		{name: "over for long, on another host", owner: dead, host: "elsewhere", state: container.StateExited, created: old, want: true},
+		{name: "just over, on another host", owner: dead, host: "elsewhere", state: container.StateExited, created: fresh},
+		{name: "nobody's", host: "host", state: container.StateExited, created: old},
+		{name: "nobody's, with a deadline", host: "elsewhere", state: container.StateRunning, created: old, deadline: old},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			labels := map[string]string{"airlock.owner": tt.owner, "airlock.host": tt.host}
+			if !tt.deadline.IsZero() {
+				labels["airlock.deadline"] = tt.deadline.Format(time.RFC3339)
+			}
 			got, err := docker.Left(container.Summary{Labels: labels, State: tt.state, Created: tt.created.Unix()}, now)
 			if err != nil || got != tt.want {
 				t.Errorf("got %v and error %v, want %v", got, err, tt.want)

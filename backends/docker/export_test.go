@@ -14,8 +14,14 @@ import (
 // Request is what the engine is asked for one guest.
 func Request(config Config, task backends.Task) (string, container.Config, container.HostConfig) {
 	b := New(config)
-	r := &ready{config: b.config, image: "sha256:1", profile: "{}", rations: true, hostID: "host"}
-	made := r.newRequest("name", task)
+	f := &facts{profile: "{}", netProfile: `{"network":true}`, rations: true}
+	g := &guest{
+		ready: &ready{config: b.config, hostID: "host"}, backend: b, facts: f, image: &image{id: "sha256:1"}, uid: 60706, task: task,
+	}
+	if task.Network {
+		g.network = config.Network
+	}
+	made := g.newRequest("name")
 	return made.name, made.config, made.host
 }
 
@@ -53,7 +59,10 @@ func Lost() (during, after bool, err error) {
 }
 
 // ReadGreeting is what is made of the first process's greeting.
-func ReadGreeting(text string) error {
-	_, err := readGreeting([]byte(text))
-	return err
+func ReadGreeting(text string, uid int) error {
+	g, err := readGreeting([]byte(text))
+	if err != nil {
+		return err
+	}
+	return g.check(uid)
 }

@@ -3,6 +3,8 @@ package docker
 import (
 	"errors"
 	"fmt"
+	"slices"
+	"strconv"
 	"strings"
 
 	"airlock/job"
@@ -10,7 +12,13 @@ import (
 
 // greeting is what a container's first process says of itself before there is
 // a guest, as the kernel shows it to a process.
-type greeting struct{ python string }
+type greeting struct {
+	python string
+	// kernel is the release that the guest's kernel gives itself.
+	kernel string
+	// ids are all the users and groups that the process has.
+	ids []string
+}
 
 // noCapabilities is an empty set as the kernel prints it.
 const noCapabilities = "0000000000000000"
@@ -32,12 +40,17 @@ func readGreeting(text []byte) (greeting, error) {
 			errs = append(errs, fmt.Errorf("the container's %s is %q, want %s", name, job.Printable(said[name], 40), must))
 		}
 	}
-	for _, name := range []string{"Uid", "Gid"} {
-		for id := range strings.FieldsSeq(said[name]) {
-			if id != fmt.Sprint(uid) {
-				errs = append(errs, fmt.Errorf("the container's %s is %s, want %d", name, job.Printable(id, 40), uid))
-			}
-		}
+	return greeting{
+		python: job.Printable(said["Python"], 20), kernel: job.Printable(said["Kernel"], 100),
+		ids: strings.Fields(said["Uid"] + " " + said["Gid"]),
+	}, errors.Join(errs...)
+}
+
+// check sees that the process has the user and group it was given, in all of
+// their four forms.
+func (g greeting) check(uid int) error {
+	if len(g.ids) != 8 || slices.ContainsFunc(g.ids, func(id string) bool { return id != strconv.Itoa(uid) }) {
+		return fmt.Errorf("the container's users and groups are %s, want all to be %d", job.Printable(strings.Join(g.ids, " "), 100), uid)
 	}
-	return greeting{python: job.Printable(said["Python"], 20)}, errors.Join(errs...)
+	return nil
 }

@@ -2,9 +2,11 @@ package docker
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"airlock/backends/internal/cgroup"
+	"airlock/job"
 )
 
 // meter reads a container's counters.
@@ -18,19 +20,22 @@ type meter interface {
 
 // newMeter reads the kernel's counters where the engine is on this host and
 // they can be read, else the engine's, which are slower and fewer.
-func (r *ready) newMeter(ctx context.Context, id string) (meter, error) {
-	state, err := r.engine.state(ctx, id)
+func (g *guest) newMeter(ctx context.Context) (meter, error) {
+	found, err := g.engine.inspect(ctx, g.id)
 	if err != nil {
 		return nil, err
 	}
-	cores := 0.0
-	if r.rations {
-		cores = r.config.Cores
+	if ran := found.HostConfig.Runtime; g.config.Runtime != "" && ran != g.config.Runtime {
+		return nil, fmt.Errorf("the engine ran the container with %s, want %s", job.Printable(ran, 40), g.config.Runtime)
 	}
-	if group, err := cgroup.Watch(state.Pid, id, cores); err == nil && !r.config.remote {
+	cores := 0.0
+	if g.facts.rations {
+		cores = g.config.Cores
+	}
+	if group, err := cgroup.Watch(found.State.Pid, g.id, cores); err == nil && !g.config.remote {
 		return groupMeter{group}, nil
 	}
-	return statsMeter{r.engine, id}, nil
+	return statsMeter{g.engine, g.id}, nil
 }
 
 type groupMeter struct{ group *cgroup.Group }

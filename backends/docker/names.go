@@ -19,12 +19,13 @@ type shared struct {
 	token   string
 	made    atomic.Int64
 	clearer *clearer
+	ids     *ids
 	// wanted holds the names of containers that a Run still sees to.
 	wanted sync.Map
 }
 
 func newShared() *shared {
-	return &shared{clearer: newClearer(), starts: make(chan struct{}, runtime.NumCPU()), token: strings.ToLower(rand.Text()[:8])}
+	return &shared{clearer: newClearer(), ids: newIDs(), starts: make(chan struct{}, runtime.NumCPU()), token: strings.ToLower(rand.Text()[:8])}
 }
 
 // newName is a container's, and what its owner is told by. forget is called

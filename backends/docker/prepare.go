@@ -2,37 +2,26 @@ package docker
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"strings"
+	"sync/atomic"
 
 	"airlock/backends"
 	"airlock/backends/internal/owner"
-	"airlock/backends/internal/seccomp"
 	"airlock/job"
-
-	"github.com/docker/docker/api/types/system"
 )
 
-// ready is what a prepared backend has. It does not change.
+// ready is what a prepared backend has. Only the facts change.
 type ready struct {
 	config Config
 	engine *engine
-	// image is the ID of the guests'.
-	image   string
-	version string
-	kernel  string
-	arch    string
-	cgroup  string
-	profile string
-	// rations says that the engine's kernel can bound the rate of processor
-	// time.
-	rations bool
-	owner   owner.Owner
+	owner  owner.Owner
 	// hostID tells this worker's host from others that use the engine.
 	hostID string
 	shared *shared
+	// facts are those of the last probe that went well.
+	facts atomic.Pointer[facts]
 }
 
 func prepare(ctx context.Context, config Config, all *shared) (*ready, error) {
@@ -44,64 +33,21 @@ func prepare(ctx context.Context, config Config, all *shared) (*ready, error) {
 	if r.hostID, err = hostID(); err != nil {
 		return nil, err
 	}
-	if r.engine, err = connect(ctx, config.Host); err != nil {
+	r.engine, err = connect(ctx, config.Host)
+	return r, err
+}
+
+// known are the facts of the last probe, or what can be had without one.
+func (r *ready) known(ctx context.Context) (*facts, error) {
+	if f := r.facts.Load(); f != nil {
+		return f, nil
+	}
+	f, err := r.ask(ctx)
+	if err != nil {
 		return nil, err
 	}
-	if err := r.ask(ctx); err != nil {
-		return nil, errors.Join(err, r.engine.close())
-	}
-	return r, nil
-}
-
-// ask finds out what the engine and the image are.
-func (r *ready) ask(ctx context.Context) error {
-	info, err := r.engine.info(ctx)
-	if err != nil {
-		return err
-	}
-	if err := r.takeInfo(info); err != nil {
-		return err
-	}
-	found, err := r.engine.image(ctx, r.config.Images[0])
-	if err != nil {
-		return err
-	}
-	if arch := goarch(found.Architecture); found.Os != "linux" || arch != r.arch {
-		return fmt.Errorf("the image %s is for %s/%s, the engine runs linux/%s: make the image on or for that architecture",
-			job.Printable(r.config.Images[0], 100), job.Printable(found.Os, 20), job.Printable(arch, 20), r.arch)
-	}
-	r.image = found.ID
-	profile, err := seccomp.Profile(r.arch)
-	r.profile = string(profile)
-	return err
-}
-
-func (r *ready) takeInfo(info system.Info) error {
-	r.version, r.kernel, r.arch = job.Printable(info.ServerVersion, 40), job.Printable(info.KernelVersion, 100), goarch(info.Architecture)
-	r.cgroup, r.rations = "v"+job.Printable(info.CgroupVersion, 4), info.CPUCfsQuota
-	switch {
-	case info.OSType != "linux":
-		return fmt.Errorf("the engine runs %s containers: switch it to Linux containers", job.Printable(info.OSType, 20))
-	case !info.MemoryLimit || !info.SwapLimit || !info.PidsLimit:
-		return errors.New("the engine cannot limit memory, swap and processes: see the warnings of docker info, and boot with swapaccount=1 if it has no swap limit")
-	}
-	for _, option := range info.SecurityOptions {
-		if strings.Contains(option, "name=seccomp") {
-			return nil
-		}
-	}
-	return errors.New("the engine was built without system-call filters: install one with seccomp")
-}
-
-// goarch is Go's name of what the engine or an image calls an architecture.
-func goarch(name string) string {
-	switch name {
-	case "x86_64":
-		return "amd64"
-	case "aarch64":
-		return "arm64"
-	}
-	return name
+	r.facts.CompareAndSwap(nil, f)
+	return r.facts.Load(), nil
 }
 
 // hostID is the same for all workers of a host until it is booted anew, also
@@ -132,22 +78,4 @@ func checkEnforce(enforce []job.LimitName) error {
 		}
 	}
 	return nil
-}
-
-func (r *ready) capabilities(about greeting) backends.Capabilities {
-	version := "docker " + r.version
-	caps := backends.Capabilities{
-		Offer: job.Offer{
-			Backend: Name, Version: version, Isolation: job.IsolationStrong, OS: "linux", Arch: r.arch,
-			Python: about.python, Limits: job.KernelLimits(), Images: []string{r.image},
-		},
-		Isolated: job.Isolated{
-			Level: job.IsolationStrong, Version: version, Kernel: r.kernel, Cgroup: r.cgroup, Python: about.python,
-			Limits: map[job.LimitName]string{},
-		},
-	}
-	for _, name := range job.KernelLimits() {
-		caps.Isolated.Limits[name] = held[name]
-	}
-	return caps
 }

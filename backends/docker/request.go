@@ -2,18 +2,16 @@ package docker
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
-	"airlock/backends"
 	"airlock/job"
 
 	"github.com/docker/docker/api/types/container"
 )
 
 const (
-	// uid is the guest's user and group.
-	uid = 65532
 	// ownProcesses is the container's first process, beside the guest's.
 	ownProcesses = 1
 	// fewestProcesses is what an engine's runtime needs to start a container;
@@ -29,13 +27,16 @@ const (
 	bytesPerFile, fewestFiles = 4 << 10, 256
 )
 
-// The labels of guests' containers. Owner and host are what the sweeper goes
-// by, the others are for people.
+// The labels of guests' containers. Owner, host and deadline are what the
+// sweeper goes by, the others are for people.
 const (
 	labelOwner   = "airlock.owner"
 	labelHost    = "airlock.host"
 	labelJob     = "airlock.job"
 	labelAttempt = "airlock.attempt"
+	// labelDeadline is when nobody can want the guest any more. One that is
+	// parked has none, nor a job.
+	labelDeadline = "airlock.deadline"
 )
 
 // request is what the engine is asked to create.
@@ -47,61 +48,74 @@ type request struct {
 
 // newRequest is the container of one guest. All that is not said here is the
 // engine's default, which the test holds against the CIS benchmark.
-func (r *ready) newRequest(name string, task backends.Task) request {
-	return request{name: name, config: r.newConfig(name, task), host: r.newHostConfig(task.Limits)}
+func (g *guest) newRequest(name string) request {
+	return request{name: name, config: g.newConfig(name), host: g.newHostConfig(g.task.Limits)}
 }
 
-func (r *ready) newConfig(name string, task backends.Task) container.Config {
+func (g *guest) newConfig(name string) container.Config {
 	return container.Config{
-		Image: r.image, User: fmt.Sprintf("%d:%d", uid, uid), Hostname: "guest", WorkingDir: "/workspace",
+		Image: g.image.id, User: fmt.Sprintf("%d:%d", g.uid, g.uid), Hostname: "guest", WorkingDir: "/workspace",
 		Entrypoint: []string{"/airlock/python", "-I", "-S", "-B", "/airlock/first.py"},
 		// No Tty, which would mix the streams and change their bytes.
 		AttachStdin: true, AttachStdout: true, AttachStderr: true, OpenStdin: true, StdinOnce: true,
-		NetworkDisabled: true,
+		NetworkDisabled: g.network == "",
 		Healthcheck:     &container.HealthConfig{Test: []string{"NONE"}},
-		Labels:          r.labels(name, task),
+		Labels:          g.labels(name),
 	}
 }
 
-func (r *ready) labels(name string, task backends.Task) map[string]string {
-	labels := map[string]string{
-		labelOwner: name, labelHost: r.hostID,
-		labelJob: task.Job.String(), labelAttempt: strconv.Itoa(task.Attempt),
+func (g *guest) labels(name string) map[string]string {
+	labels := map[string]string{labelOwner: name, labelHost: g.hostID}
+	if !g.task.Job.IsZero() {
+		labels[labelJob], labels[labelAttempt] = g.task.Job.String(), strconv.Itoa(g.task.Attempt)
+		labels[labelDeadline] = deadline(g.task.Limits, time.Now()).Format(time.RFC3339)
 	}
-	if r.config.Project != "" {
+	if g.config.Project != "" {
 		const compose = "com.docker.compose."
-		labels[compose+"project"], labels[compose+"service"] = r.config.Project, "guest"
+		labels[compose+"project"], labels[compose+"service"] = g.config.Project, "guest"
 		labels[compose+"oneoff"], labels[compose+"container-number"] = "False", "1"
 		labels[compose+"config-hash"] = "guest" // newer ones overlook what has none
 	}
 	return labels
 }
 
-func (r *ready) newHostConfig(l job.Limits) container.HostConfig {
+// deadline is when nobody can want the guest any more. Its wall clock stands
+// still during its calls, which have a limit of their own in all.
+func deadline(l job.Limits, now time.Time) time.Time {
+	return now.Add(l.Wall.Std() + l.ToolTime.Std() + startTime + removeTime).UTC()
+}
+
+func (g *guest) newHostConfig(l job.Limits) container.HostConfig {
+	mode, profile, hidden := container.NetworkMode("none"), g.facts.profile, masked
+	if g.network != "" {
+		mode, profile = container.NetworkMode(g.network), g.facts.netProfile
+	} else {
+		hidden = append(slices.Clone(names), masked...)
+	}
 	return container.HostConfig{
-		NetworkMode: "none", IpcMode: "none", CgroupnsMode: container.CgroupnsModePrivate,
+		NetworkMode: mode, IpcMode: "none", CgroupnsMode: container.CgroupnsModePrivate,
 		ReadonlyRootfs: true, CapDrop: []string{"ALL"},
-		SecurityOpt:   []string{"no-new-privileges", "seccomp=" + r.profile},
-		Tmpfs:         map[string]string{"/tmp": tmpfs(l.Disk), "/workspace": tmpfs(l.Disk)},
-		MaskedPaths:   masked,
+		SecurityOpt:   []string{"no-new-privileges", "seccomp=" + profile},
+		Tmpfs:         map[string]string{"/tmp": g.tmpfs(l.Disk), "/workspace": g.tmpfs(l.Disk), "/dev/shm": g.tmpfs(l.Disk)},
+		MaskedPaths:   hidden,
 		ReadonlyPaths: []string{"/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"},
 		// The engine keeps no copy of what guests print.
 		LogConfig:     container.LogConfig{Type: "none"},
 		RestartPolicy: container.RestartPolicy{Name: container.RestartPolicyDisabled},
-		Runtime:       r.config.Runtime,
-		Resources:     r.resources(l),
+		Runtime:       g.config.Runtime,
+		Resources:     g.resources(l),
 	}
 }
 
-func (r *ready) resources(l job.Limits) container.Resources {
+func (g *guest) resources(l job.Limits) container.Resources {
 	processes := max(int64(l.Processes+ownProcesses), fewestProcesses)
 	limits := container.Resources{
 		Memory: int64(l.Memory), MemorySwap: int64(l.Memory), PidsLimit: &processes,
 		Ulimits: ulimits(l),
 	}
 	// Some kernels count processor time and cannot ration it.
-	if r.rations {
-		limits.NanoCPUs = int64(r.config.Cores * 1e9)
+	if g.facts.rations {
+		limits.NanoCPUs = int64(g.config.Cores * 1e9)
 	}
 	return limits
 }
@@ -124,15 +138,19 @@ func ulimits(l job.Limits) []*container.Ulimit {
 
 // tmpfs are the options of a file system that the guest may write to. Its
 // pages count as the guest's memory.
-func tmpfs(size job.Size) string {
+func (g *guest) tmpfs(size job.Size) string {
 	return fmt.Sprintf("rw,noexec,nosuid,nodev,size=%d,nr_inodes=%d,mode=0700,uid=%d,gid=%d",
-		int64(size), max(int64(size)/bytesPerFile, fewestFiles), uid, uid)
+		int64(size), max(int64(size)/bytesPerFile, fewestFiles), g.uid, g.uid)
 }
+
+// names are files with the names of other hosts, which are only of use to a
+// guest that can reach some.
+var names = []string{"/etc/hosts", "/etc/resolv.conf"}
 
 // masked are the paths that a guest finds empty: the engine's own list, and
 // what else tells of the host.
 var masked = []string{
-	"/sys", "/etc/hosts", "/etc/hostname", "/etc/resolv.conf",
+	"/sys", "/etc/hostname",
 	"/proc/acpi", "/proc/asound", "/proc/buddyinfo", "/proc/bootconfig", "/proc/cgroups", "/proc/cmdline", "/proc/config.gz",
 	"/proc/cpuinfo", "/proc/crypto", "/proc/devices", "/proc/diskstats", "/proc/driver", "/proc/interrupts", "/proc/iomem",
 	"/proc/ioports", "/proc/kallsyms", "/proc/kcore", "/proc/key-users", "/proc/keys", "/proc/kmsg", "/proc/kpagecgroup",

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"airlock/backends"
 	"airlock/backends/docker"
@@ -33,7 +34,7 @@ func TestBenchmark(t *testing.T) {
 				return false
 			}
 		}
-		return len(host.Tmpfs) == 2
+		return len(host.Tmpfs) == 3
 	}
 	for row, holds := range map[string]bool{
 		"5.2 the engine's AppArmor profile is not turned off":       !option("apparmor"),
@@ -61,7 +62,7 @@ func TestBenchmark(t *testing.T) {
 		"5.29 processes are bounded":                                *host.PidsLimit == int64(limits.Processes)+1,
 		"5.31 not the host's user namespace by request":             host.UsernsMode == "",
 		"5.32 no engine's socket inside":                            len(host.Binds) == 0,
-		"4.1 not root":                                              config.User == "65532:65532" && len(host.GroupAdd) == 0,
+		"4.1 not root":                                              config.User == "60706:60706" && len(host.GroupAdd) == 0,
 		"writable places are bounded, and nothing in them can run":  everywhere("noexec") && everywhere("nosuid") && everywhere("nodev"),
 		"what the guest prints is not kept by the engine":           host.LogConfig.Type == "none",
 		"the streams are apart, and end with the worker":            !config.Tty && config.OpenStdin && config.StdinOnce,
@@ -77,10 +78,16 @@ func TestBenchmark(t *testing.T) {
 func TestLabels(t *testing.T) {
 	t.Parallel()
 	task := backends.Task{Job: job.NewID(), Attempt: 3, Limits: job.DefaultLimits()}
+	_, config, _ := docker.Request(docker.Config{}, task)
+	at, err := time.Parse(time.RFC3339, config.Labels["airlock.deadline"])
+	least := task.Limits.Wall.Std() + task.Limits.ToolTime.Std()
+	if left := time.Until(at); err != nil || left < least || left > least+5*time.Minute {
+		t.Errorf("got deadline %q, want a time after the job's %v", config.Labels["airlock.deadline"], least)
+	}
 	want := map[string]string{
 		"airlock.owner": "name", "airlock.host": "host", "airlock.job": task.Job.String(), "airlock.attempt": "3",
+		"airlock.deadline": config.Labels["airlock.deadline"],
 	}
-	_, config, _ := docker.Request(docker.Config{}, task)
 	if diff := cmp.Diff(want, config.Labels); diff != "" {
 		t.Errorf("labels (-want +got):\n%s", diff)
 	}
@@ -91,8 +98,39 @@ func TestLabels(t *testing.T) {
 		want["com.docker.compose."+name] = content
 	}
 	_, config, _ = docker.Request(docker.Config{Project: "p"}, task)
+	want["airlock.deadline"] = config.Labels["airlock.deadline"]
 	if diff := cmp.Diff(want, config.Labels); diff != "" {
 		t.Errorf("labels in a project (-want +got):\n%s", diff)
+	}
+	// A parked guest has no job yet, and may be wanted at any time.
+	_, config, _ = docker.Request(docker.Config{}, backends.Task{Limits: job.DefaultLimits()})
+	if diff := cmp.Diff(map[string]string{"airlock.owner": "name", "airlock.host": "host"}, config.Labels); diff != "" {
+		t.Errorf("labels of a parked guest (-want +got):\n%s", diff)
+	}
+}
+
+// TestNetworkRequest: a guest with a network differs from one without by that
+// and by what it needs to find names, and is bounded as much.
+func TestNetworkRequest(t *testing.T) {
+	t.Parallel()
+	config := docker.Config{Network: "guests"}
+	guest := backends.Task{Limits: job.DefaultLimits()}
+	_, _, without := docker.Request(config, guest)
+	guest.Network = true
+	_, made, with := docker.Request(config, guest)
+	if with.NetworkMode != "guests" || made.NetworkDisabled || without.NetworkMode != "none" {
+		t.Errorf("got networks %s and %s, want guests and none", with.NetworkMode, without.NetworkMode)
+	}
+	names := []string{"/etc/hosts", "/etc/resolv.conf"}
+	if got := without.MaskedPaths; !slices.Equal(got, append(names, with.MaskedPaths...)) {
+		t.Errorf("got hidden without a network %q and with one %q, want %q to be all between them", got, with.MaskedPaths, names)
+	}
+	if cmp.Equal(with.SecurityOpt, without.SecurityOpt) {
+		t.Error("got the same filter with a network, which allows no sockets")
+	}
+	with.NetworkMode, with.MaskedPaths, with.SecurityOpt = without.NetworkMode, without.MaskedPaths, without.SecurityOpt
+	if diff := cmp.Diff(without, with); diff != "" {
+		t.Errorf("what else differs (-without +with):\n%s", diff)
 	}
 }
 

@@ -7,13 +7,20 @@ import (
 	"time"
 
 	"airlock/backends"
+	"airlock/backends/internal/guestproc"
 )
 
 // guest is one guest that runs.
 type guest struct {
 	*ready
-	task backends.Task
-	id   string
+	backend *Backend
+	facts   *facts
+	image   *image
+	// network is the engine's network that the guest is in; "" is none.
+	network string
+	task    backends.Task
+	uid     int
+	id      string
 	*carrier
 	meter meter
 	// before is what the container had used when the guest was told nothing.
@@ -35,10 +42,16 @@ func (g *guest) run(ctx context.Context) (out backends.Outcome, err error) {
 		return killed(), nil // ctx ended before it was our turn
 	}
 	defer leave()
+	uid, giveBack, err := g.shared.ids.take()
+	if err != nil {
+		return backends.Outcome{}, fmt.Errorf("run guest: %w", err)
+	}
+	defer giveBack()
+	g.uid = uid
 	// What is begun is also cleaned up, so the requests outlive ctx.
 	alone := context.WithoutCancel(ctx)
 	name, forget := g.newName()
-	request := g.newRequest(name, g.task)
+	request := g.newRequest(name)
 	g.id, err = g.engine.create(alone, request)
 	if err != nil {
 		defer forget()
@@ -59,7 +72,20 @@ func (g *guest) run(ctx context.Context) (out backends.Outcome, err error) {
 		return backends.Outcome{}, g.explain(err)
 	}
 	leave()
-	return g.attend(ctx)
+	out, err = g.attend(ctx)
+	if err == nil {
+		about := g.backend.isolated(g.facts, g.image, g.greeting.python, g.network)
+		out.Isolated = &about
+	}
+	return out, err
+}
+
+// try runs a guest with that code, which must end well.
+func (g *guest) try(ctx context.Context, code string) error {
+	return guestproc.ProbeCode(ctx, code, func(ctx context.Context, task backends.Task) (backends.Outcome, error) {
+		g.task = task
+		return g.run(ctx)
+	})
 }
 
 // clear removes the container, at once unless the first process has reported
@@ -123,6 +149,9 @@ func (g *guest) launch(ctx context.Context) error {
 	select {
 	case <-g.carrier.ready:
 		g.greeting = g.carrier.greeting
+		if err := g.greeting.check(g.uid); err != nil {
+			return err
+		}
 	case <-g.broken:
 		return fmt.Errorf("the container ended at its start: %w", g.err)
 	case <-timer.C:
@@ -136,7 +165,7 @@ func (g *guest) launch(ctx context.Context) error {
 		}
 	}
 	var err error
-	if g.meter, err = g.newMeter(alone, g.id); err != nil {
+	if g.meter, err = g.newMeter(alone); err != nil {
 		return err
 	}
 	used, err := g.meter.usage(alone)

@@ -10,8 +10,8 @@ import (
 const (
 	// sweepPause is the time between two sweeps.
 	sweepPause = time.Minute
-	// unclaimed is how long a container may be over before anybody may remove
-	// it: its own worker takes seconds.
+	// unclaimed is how long a container may be over, or past its deadline,
+	// before anybody may remove it: its own worker takes seconds.
 	unclaimed = 10 * time.Minute
 )
 
@@ -55,8 +55,8 @@ func (r *ready) sweepOnce(ctx context.Context) {
 }
 
 // left reports whether nobody wants the container any more: its owner was on
-// this host and is dead, or is us and has given it up, or it is over and old
-// enough that no owner comes.
+// this host and is dead, or is us and has given it up, or it is past its
+// deadline or over, for long enough that no owner comes.
 func (r *ready) left(c container.Summary, now time.Time) bool {
 	if c.Labels[labelHost] == r.hostID && r.owner.Left(c.Labels[labelOwner]) {
 		return true
@@ -64,6 +64,15 @@ func (r *ready) left(c container.Summary, now time.Time) bool {
 	if r.shared.lost(c.Labels[labelOwner]) {
 		return true
 	}
+	if c.Labels[labelOwner] == "" {
+		return false
+	}
+	// An owner on another host that still lives has removed it by then, also
+	// if our clocks differ.
+	at, err := time.Parse(time.RFC3339, c.Labels[labelDeadline])
+	if err == nil && now.Sub(at) > unclaimed && c.Labels[labelHost] != r.hostID {
+		return true
+	}
 	over := c.State == container.StateExited || c.State == container.StateDead
-	return over && now.Sub(time.Unix(c.Created, 0)) > unclaimed && c.Labels[labelOwner] != ""
+	return over && now.Sub(time.Unix(c.Created, 0)) > unclaimed
 }

@@ -66,14 +66,14 @@ const posture = "Python:3.11.2\nUid:\t65532\t65532\t65532\t65532\nGid:\t65532\t6
 
 func TestGreeting(t *testing.T) {
 	t.Parallel()
-	if err := docker.ReadGreeting(posture); err != nil {
+	if err := docker.ReadGreeting(posture, 65532); err != nil {
 		t.Fatalf("got error %v, want none", err)
 	}
 	for _, change := range [][2]string{
 		{"Uid:\t65532", "Uid:\t0"}, {"Gid:\t65532", "Gid:\t0"}, {"CapBnd:\t0000000000000000", "CapBnd:\t00000000a80425fb"},
 		{"NoNewPrivs:\t1", "NoNewPrivs:\t0"}, {"Seccomp:\t2", "Seccomp:\t0"}, {"Seccomp:\t2\n", ""},
 	} {
-		if err := docker.ReadGreeting(strings.Replace(posture, change[0], change[1], 1)); err == nil {
+		if err := docker.ReadGreeting(strings.Replace(posture, change[0], change[1], 1), 65532); err == nil {
 			t.Errorf("got no error with %q", change[1])
 		}
 	}

@@ -17,6 +17,11 @@ const probeTime = 30 * time.Second
 // Probe runs a guest with the smallest program and returns an error unless it
 // said hello, reported the end of its code and exited with 0.
 func Probe(ctx context.Context, run func(context.Context, backends.Task) (backends.Outcome, error)) error {
+	return ProbeCode(ctx, "pass", run)
+}
+
+// ProbeCode is Probe with a program of the caller's.
+func ProbeCode(ctx context.Context, code string, run func(context.Context, backends.Task) (backends.Outcome, error)) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, probeTime, errors.New("the guest did not end in time"))
 	defer cancel()
 	said := &Head{}
@@ -24,7 +29,7 @@ func Probe(ctx context.Context, run func(context.Context, backends.Task) (backen
 	outcome, err := run(ctx, backends.Task{
 		Job: job.NewID(), Attempt: 1, Limits: job.DefaultLimits(), Stdout: io.Discard, Stderr: said,
 		Serve: func(_ context.Context, channel io.ReadWriteCloser) error {
-			talked = Converse(channel, "pass")
+			talked = Converse(channel, code)
 			return talked
 		},
 	})

@@ -43,7 +43,13 @@ var absent = []string{"clone3", "openat2", "cachestat", "map_shadow_stack", "fut
 // engines. Two things cannot be said in it: a call whose argument is none of
 // several values fails as if it were unnamed, and numbers without a name fail
 // with what the engine has for them.
-func Profile(arch string) ([]byte, error) {
+func Profile(arch string) ([]byte, error) { return newProfile(arch, nil) }
+
+// NetworkProfile is Profile for a guest that has a network: sockets of the
+// internet's two families may be made too, and no others.
+func NetworkProfile(arch string) ([]byte, error) { return newProfile(arch, []uint32{afInet, afInet6}) }
+
+func newProfile(arch string, families []uint32) ([]byte, error) {
 	name, ok := engineArchs[arch]
 	if !ok {
 		return nil, fmt.Errorf("no system-call filter for %s, only for %v", arch, Archs())
@@ -55,6 +61,9 @@ func Profile(arch string) ([]byte, error) {
 	p.add(Errno(enosys), absent)
 	for _, c := range conditional {
 		if c.number(arch) != none {
+			if c.name == "socket" {
+				c.rule.oneOf = slices.Concat(c.rule.oneOf, families)
+			}
 			p.addRule(c.name, c.rule)
 		}
 	}

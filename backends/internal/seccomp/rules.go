@@ -25,7 +25,11 @@ var conditional = []struct {
 	{call{"prlimit64", 302, 261}, rule{arg: 0, oneOf: []uint32{0}, otherwise: Errno(eperm)}},
 }
 
-const afUnix = 1
+const (
+	afUnix  = 1
+	afInet  = 2
+	afInet6 = 10
+)
 
 // newNamespaces are the CLONE_NEW… flags that clone knows: mount, cgroup, uts,
 // ipc, user, pid and net. CLONE_NEWTIME is for clone3 and unshare only.

@@ -28,7 +28,7 @@ _PIECE = 64 * 1024
 # Beyond that much unsent, the guest's streams are not read: what is held back is held by the kernel.
 _UNSENT = 256 * 1024
 _DESCRIPTORS = 256
-_WRITABLE = ("/tmp", "/workspace")
+_WRITABLE = ("/tmp", "/workspace", "/dev/shm")
 
 # What frames hold. From the worker: bytes for the channel, the channel's end, bytes for stdin, stdin's end, a grant
 # of so many bytes of the channel, the order to kill. To the worker: this process is ready, bytes of the channel, the
@@ -325,8 +325,9 @@ class First:
 
 
 def _posture() -> bytes:
-    """Returns what the kernel says of this process, from which the guest was forked, and the interpreter's version."""
-    text = f"Python:{'.'.join(str(part) for part in sys.version_info[:3])}\n".encode()
+    """Returns what the kernel says of itself and this process, from which the guest was forked, and Python's version."""
+    version = ".".join(str(part) for part in sys.version_info[:3])
+    text = f"Python:{version}\nKernel:{posix.uname().release}\n".encode()
     status = posix.open("/proc/self/status", posix.O_RDONLY)
     for line in posix.read(status, _PIECE).splitlines(True):
         if line.startswith((b"NoNewPrivs:", b"Seccomp:", b"Cap", b"Uid:", b"Gid:")):
