@@ -26,10 +26,10 @@ func BenchmarkRun(b *testing.B) {
 	}
 	var coldRun, coldResult, warmRun, warmResult []time.Duration
 	for b.Loop() {
-		result, run := measure(b, cold)
+		result, run := measure(b, cold, false)
 		coldResult, coldRun = append(coldResult, result), append(coldRun, run)
 		settle(b)
-		result, run = measure(b, warm)
+		result, run = measure(b, warm, false)
 		warmResult, warmRun = append(warmResult, result), append(warmRun, run)
 		settle(b)
 	}
@@ -49,10 +49,10 @@ func settle(b *testing.B) {
 	}
 }
 
-func measure(b *testing.B, backend backends.Backend) (result, run time.Duration) {
+func measure(b *testing.B, backend backends.Backend, network bool) (result, run time.Duration) {
 	began := time.Now()
 	out, err := backend.Run(b.Context(), backends.Task{
-		Job: job.NewID(), Attempt: 1, Limits: job.DefaultLimits(), Stdout: io.Discard, Stderr: io.Discard,
+		Job: job.NewID(), Attempt: 1, Limits: job.DefaultLimits(), Network: network, Stdout: io.Discard, Stderr: io.Discard,
 		Serve: func(_ context.Context, channel io.ReadWriteCloser) error {
 			err := guestproc.Converse(channel, "pass")
 			result = time.Since(began)
@@ -83,7 +83,7 @@ func BenchmarkSlots(b *testing.B) {
 	for slot := range 2 {
 		slots.Go(func() {
 			for i := slot; i < b.N; i += 2 {
-				measure(b, backend)
+				measure(b, backend, false)
 			}
 		})
 	}
@@ -92,4 +92,23 @@ func BenchmarkSlots(b *testing.B) {
 		b.Error(err)
 	}
 	b.ReportMetric(float64(b.N)/time.Since(began).Seconds(), "jobs/s")
+}
+
+// BenchmarkNetwork measures what a network costs, by turns with none.
+func BenchmarkNetwork(b *testing.B) {
+	const name = "airlock-bench-guests"
+	open(b, docker.Config{})
+	guestNetwork(b, name)
+	backend := open(b, docker.Config{Network: name})
+	var none, some []time.Duration
+	for b.Loop() {
+		_, run := measure(b, backend, false)
+		none = append(none, run)
+		settle(b)
+		_, run = measure(b, backend, true)
+		some = append(some, run)
+		settle(b)
+	}
+	b.ReportMetric(median(none), "none-p50-ms")
+	b.ReportMetric(median(some), "network-p50-ms")
 }

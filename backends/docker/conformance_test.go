@@ -23,6 +23,21 @@ func TestConformance(t *testing.T) {
 	})
 }
 
+// TestVariantConformance tells the same stories of guests that other runtimes
+// start, where the engine has them and they can run a guest.
+func TestVariantConformance(t *testing.T) {
+	for _, runtime := range docker.Variants() {
+		t.Run(runtime, func(t *testing.T) {
+			backendtest.Run(t, backendtest.Harness{
+				Name: docker.Name + "+" + runtime, Shares: shares,
+				New: func(t testing.TB) backends.Backend {
+					return docker.New(docker.Config{Log: zerolog.New(zerolog.NewTestWriter(t)), Runtime: runtime})
+				},
+			})
+		})
+	}
+}
+
 // TestParkedConformance tells the same stories of guests that were started
 // before their jobs came.
 func TestParkedConformance(t *testing.T) {

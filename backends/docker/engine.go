@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
 	"airlock/job"
@@ -70,6 +71,12 @@ func translate(what string, err error) error {
 		return fmt.Errorf("%s: %w", what, context.Canceled)
 	}
 	return fmt.Errorf("%s: %s", what, job.Printable(err.Error(), 500))
+}
+
+// near reports whether the engine is on this host, or as good as.
+func (e *engine) near() bool {
+	host := e.api.DaemonHost()
+	return strings.HasPrefix(host, "unix:") || strings.HasPrefix(host, "npipe:")
 }
 
 func (e *engine) close() error { return translate("close the engine's client", e.api.Close()) }

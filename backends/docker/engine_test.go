@@ -289,3 +289,75 @@ func unavailable(t *testing.T, config docker.Config, want string) {
 		t.Errorf("got error %v, want one that wraps ErrUnavailable and names %q", err, want)
 	}
 }
+
+// TestSharedMemory: what multiprocessing needs is there, bounded like the other
+// places that a guest may write to.
+func TestSharedMemory(t *testing.T) {
+	t.Parallel()
+	b := open(t, docker.Config{})
+	for _, tt := range []struct {
+		name, code string
+		exit       int
+		full       bool
+	}{
+		{"used", `
+import multiprocessing as mp, multiprocessing.shared_memory as sm, os
+block = sm.SharedMemory(create=True, size=4096)
+lock = mp.get_context("fork").Lock()
+with lock: block.buf[0] = 7
+code = block.buf[0]
+block.close(); block.unlink()
+os._exit(code)`, 7, false},
+		{"filled", `
+import os
+fd = os.open("/dev/shm/x", os.O_RDWR | os.O_CREAT, 0o600)
+try:
+    while True: os.write(fd, b"x" * (1 << 20))
+except OSError: pass
+os._exit(8)`, 8, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			limits := job.Limits{Disk: 8 * job.MiB}
+			out, err := b.Run(t.Context(), task(tt.code, limits, io.Discard))
+			if err != nil || out.Cause != backends.Exited || out.ExitCode != tt.exit || out.DiskFull != tt.full {
+				t.Errorf("got %+v and error %v, want exit %d and full %v", out, err, tt.exit, tt.full)
+			}
+		})
+	}
+}
+
+// TestUsers: guests that run at once are different users.
+func TestUsers(t *testing.T) {
+	t.Parallel()
+	b := open(t, docker.Config{})
+	said := make(chan string, 2)
+	together, release := context.WithCancel(t.Context())
+	defer release()
+	over := make(chan error, 2)
+	for range 2 {
+		go func() {
+			guest := task("import os, time\nos.write(1, str(os.getuid()).encode())\ntime.sleep(600)", job.Limits{}, writer(func(p []byte) { said <- string(p) }))
+			_, err := b.Run(together, guest)
+			over <- err
+		}()
+	}
+	var users []string
+	for range 2 {
+		select {
+		case user := <-said:
+			users = append(users, user)
+		case err := <-over:
+			t.Fatalf("a guest is over: %v", err)
+		}
+	}
+	if users[0] == users[1] || users[0] == "0" {
+		t.Errorf("got users %v of guests at once, want two", users)
+	}
+	release()
+	for range 2 {
+		if err := <-over; err != nil {
+			t.Error(err)
+		}
+	}
+}

@@ -25,6 +25,12 @@ func Request(config Config, task backends.Task) (string, container.Config, conta
 	return made.name, made.config, made.host
 }
 
+// CheckKernel is what is made of a guest's kernel, with that runtime.
+func CheckKernel(runtime, guests, engines string) error {
+	g := &guest{backend: New(Config{Runtime: runtime}), facts: &facts{kernel: engines, runtime: runtime}, greeting: greeting{kernel: guests}}
+	return g.checkKernel()
+}
+
 // Demux reads the standard output out of an attached stream.
 func Demux(from io.Reader) io.Reader { return &demux{from: from} }
 

@@ -116,6 +116,8 @@ func hint(err error) string {
 		return ": this crun wants control groups of one version only, or install a newer one"
 	case strings.Contains(said, "failed to load") && strings.Contains(said, "permission denied"):
 		return ": this runtime starts no program that a guest cannot read, and one that it can read cannot watch over it"
+	case strings.Contains(said, "must have its own"):
+		return ": is the runtime's name given to another? Or is the image an old one?"
 	case strings.Contains(said, "/airlock/"):
 		return ": it has no guest runtime that can run there: make it with dev/runner-image.sh or runner-image/Dockerfile"
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):

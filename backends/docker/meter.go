@@ -19,7 +19,8 @@ type meter interface {
 }
 
 // newMeter reads the kernel's counters where the engine is on this host and
-// they can be read, else the engine's, which are slower and fewer.
+// they can be read, else the engine's, which are slower and fewer. A guest with
+// a kernel of its own is counted there: this host's count what runs it.
 func (g *guest) newMeter(ctx context.Context) (meter, error) {
 	found, err := g.engine.inspect(ctx, g.id)
 	if err != nil {
@@ -28,11 +29,14 @@ func (g *guest) newMeter(ctx context.Context) (meter, error) {
 	if ran := found.HostConfig.Runtime; g.config.Runtime != "" && ran != g.config.Runtime {
 		return nil, fmt.Errorf("the engine ran the container with %s, want %s", job.Printable(ran, 40), g.config.Runtime)
 	}
+	if g.backend.level == job.IsolationVM || g.config.remote {
+		return statsMeter{g.engine, g.id}, nil
+	}
 	cores := 0.0
 	if g.facts.rations {
 		cores = g.config.Cores
 	}
-	if group, err := cgroup.Watch(found.State.Pid, g.id, cores); err == nil && !g.config.remote {
+	if group, err := cgroup.Watch(found.State.Pid, g.id, cores); err == nil {
 		return groupMeter{group}, nil
 	}
 	return statsMeter{g.engine, g.id}, nil

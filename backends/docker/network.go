@@ -75,21 +75,21 @@ func (r *ready) tryNetwork(ctx context.Context, b *Backend, f *facts, found *net
 		return fmt.Errorf("guests in the network %s can reach each other: its option com.docker.network.bridge.enable_icc must be false", job.Printable(found.Name, 100))
 	}
 	g := &guest{ready: r, backend: b, facts: f, image: f.images[0], network: found.Name}
-	if err := g.try(ctx, networkTest(targets(found))); err != nil {
+	if err := g.try(ctx, networkTest(targets(found, r.engine.near()))); err != nil {
 		return fmt.Errorf("guests in the network %s reach what they must not: %w", job.Printable(found.Name, 100), err)
 	}
 	return nil
 }
 
 // targets are what a guest in the network must not reach.
-func targets(found *network.Inspect) []netip.AddrPort {
+func targets(found *network.Inspect, near bool) []netip.AddrPort {
 	var all []netip.AddrPort
 	for _, address := range metadata {
 		for _, port := range []uint16{80, 443} {
 			all = append(all, netip.AddrPortFrom(netip.MustParseAddr(address), port))
 		}
 	}
-	for _, host := range hosts(found) {
+	for _, host := range hosts(found, near) {
 		for _, port := range hostPorts {
 			all = append(all, netip.AddrPortFrom(host, uint16(port)))
 		}
@@ -100,19 +100,22 @@ func targets(found *network.Inspect) []netip.AddrPort {
 // maxHosts bounds how many addresses of the host are tried.
 const maxHosts = 8
 
-// hosts are addresses of the engine's host: the network's gateways, and what
-// this host calls itself in private, which it is where the engine is near.
-func hosts(found *network.Inspect) []netip.Addr {
+// hosts are addresses of the engine's host: the network's gateways, and where
+// the engine is near our own.
+func hosts(found *network.Inspect, near bool) []netip.Addr {
 	var all []netip.Addr
 	for _, pool := range found.IPAM.Config {
 		if gateway, err := netip.ParseAddr(pool.Gateway); err == nil {
 			all = append(all, gateway)
 		}
 	}
+	if !near {
+		return all
+	}
 	own, _ := net.InterfaceAddrs() // without them the gateways are tried
 	for _, address := range own {
 		prefix, err := netip.ParsePrefix(address.String())
-		if err == nil && prefix.Addr().IsPrivate() && !slices.Contains(all, prefix.Addr()) {
+		if err == nil && prefix.Addr().IsGlobalUnicast() && !slices.Contains(all, prefix.Addr()) {
 			all = append(all, prefix.Addr())
 		}
 	}

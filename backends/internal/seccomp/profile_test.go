@@ -7,21 +7,24 @@ import (
 	"airlock/backends/internal/seccomp"
 
 	"github.com/go-json-experiment/json"
+	"github.com/google/go-cmp/cmp"
 )
 
 type profile struct {
 	DefaultAction   string
 	DefaultErrnoRet int
 	Architectures   []string
-	Syscalls        []struct {
-		Names    []string
-		Action   string
-		ErrnoRet int
-		Args     []struct {
-			Index           int
-			Value, ValueTwo uint64
-			Op              string
-		}
+	Syscalls        []syscall
+}
+
+type syscall struct {
+	Names    []string
+	Action   string
+	ErrnoRet int
+	Args     []struct {
+		Index           int
+		Value, ValueTwo uint64
+		Op              string
 	}
 }
 
@@ -66,29 +69,59 @@ func TestProfile(t *testing.T) {
 				t.Errorf("%s: got %s for %s, want %s", arch, plain[name], name, want)
 			}
 		}
-		checkSockets(t, p)
+		checkSockets(t, p, 1)
 	}
 	if _, err := seccomp.Profile("mips"); err == nil {
 		t.Error("got no error for an architecture without a table")
 	}
 }
 
-// checkSockets: of sockets only those of the guest's own kernel and files.
-func checkSockets(t *testing.T, p profile) {
+// checkSockets: of sockets only those of the guest's own kernel and files, and
+// of the internet for a guest that has a network.
+func checkSockets(t *testing.T, p profile, families ...uint64) {
 	t.Helper()
-	var got []string
+	var got []uint64
 	for _, s := range p.Syscalls {
 		if !slices.Contains(s.Names, "socket") {
 			continue
 		}
-		for _, a := range s.Args {
-			if a.Index != 0 || a.Value != 1 {
-				t.Errorf("got a condition on argument %d and value %d, want AF_UNIX", a.Index, a.Value)
-			}
-			got = append(got, s.Action+" "+a.Op)
+		if s.Action != "SCMP_ACT_ALLOW" {
+			continue
 		}
+		if len(s.Args) != 1 || s.Args[0].Index != 0 || s.Args[0].Op != "SCMP_CMP_EQ" {
+			t.Errorf("got socket allowed on %v, want one family each", s.Args)
+			continue
+		}
+		got = append(got, s.Args[0].Value)
 	}
-	if want := []string{"SCMP_ACT_ALLOW SCMP_CMP_EQ", "SCMP_ACT_ERRNO SCMP_CMP_NE"}; !slices.Equal(got, want) {
-		t.Errorf("got rules %v for socket, want %v", got, want)
+	if !slices.Equal(got, families) {
+		t.Errorf("got sockets of the families %v, want %v", got, families)
+	}
+}
+
+// TestNetworkProfile: with a network the internet's sockets are there too, and
+// nothing else is.
+func TestNetworkProfile(t *testing.T) {
+	t.Parallel()
+	const afUnix, afInet, afInet6 = 1, 2, 10
+	for _, arch := range seccomp.Archs() {
+		var all [2]profile
+		for i, of := range []func(string) ([]byte, error){seccomp.Profile, seccomp.NetworkProfile} {
+			text, err := of(arch)
+			if err == nil {
+				err = json.Unmarshal(text, &all[i], json.MatchCaseInsensitiveNames(true))
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		checkSockets(t, all[0], afUnix)
+		checkSockets(t, all[1], afUnix, afInet, afInet6)
+		for i := range all {
+			all[i].Syscalls = slices.DeleteFunc(all[i].Syscalls, func(s syscall) bool { return slices.Contains(s.Names, "socket") })
+		}
+		if diff := cmp.Diff(all[0], all[1]); diff != "" {
+			t.Errorf("%s: what else differs (-without +with a network):\n%s", arch, diff)
+		}
 	}
 }
