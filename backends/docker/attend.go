@@ -8,16 +8,17 @@ import (
 
 	"airlock/backends"
 	"airlock/backends/internal/cgroup"
+	"airlock/backends/internal/guestproc"
 	"airlock/job"
 )
 
 // attend sees a guest that is ready to its end.
 func (g *guest) attend(ctx context.Context) (backends.Outcome, error) {
 	g.converse(g.task.Stdin)
-	t := g.talk(ctx)
-	err := g.watch(ctx, t)
+	t := guestproc.NewTalk(ctx, g.task, g.channel)
+	err := g.watch(ctx, t.Served)
 	err = errors.Join(err, g.finish(ctx))
-	t.end(ctx)
+	t.End(ctx)
 	if err != nil {
 		return backends.Outcome{}, g.explain(err)
 	}
@@ -25,7 +26,7 @@ func (g *guest) attend(ctx context.Context) (backends.Outcome, error) {
 }
 
 // watch waits until the guest ends or must be ended.
-func (g *guest) watch(ctx context.Context, t *talk) error {
+func (g *guest) watch(ctx context.Context, served <-chan error) error {
 	counting, stop := context.WithCancel(ctx)
 	cpu := make(chan error, 1)
 	go func() { cpu <- g.meter.waitCPU(counting, g.before+g.task.Limits.CPU.Std()) }()
@@ -36,7 +37,6 @@ func (g *guest) watch(ctx context.Context, t *talk) error {
 			<-cpu
 		}
 	}()
-	served := t.served
 	for {
 		select {
 		case <-g.ended:

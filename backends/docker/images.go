@@ -76,6 +76,10 @@ func (r *ready) findImage(ctx context.Context, name, arch string) (*image, error
 		return nil, fmt.Errorf("the image %s is for %s/%s, the engine runs linux/%s: make the image on or for that architecture",
 			job.Printable(name, 100), job.Printable(found.Os, 20), job.Printable(has, 20), arch)
 	}
+	// The engine would make each anew, writable and without a bound.
+	if found.Config != nil && len(found.Config.Volumes) > 0 {
+		return nil, fmt.Errorf("the image %s declares volumes, which guests could fill: make it without", job.Printable(name, 100))
+	}
 	return &image{id: found.ID, known: append([]string{name, found.ID}, found.RepoDigests...)}, nil
 }
 

@@ -152,9 +152,11 @@ func TestBadImage(t *testing.T) {
 	const bare, foreign, broken = "airlock-test-bad:bare", "airlock-test-bad:foreign", "airlock-test-bad:broken"
 	loadImage(t, api, bare, runtime.GOARCH)
 	loadImage(t, api, foreign, "s390x")
+	const volume = "airlock-test-bad:volume"
+	makeImage(t, api, volume, "VOLUME /data")
 	makeImage(t, api, broken, "COPY Dockerfile /airlock/first.py")
 	for name, want := range map[string]string{
-		bare: "/airlock/python", foreign: "s390x", broken: "SyntaxError", "airlock-test-bad:none": "dev/runner-image.sh",
+		bare: "/airlock/python", foreign: "s390x", broken: "SyntaxError", volume: "volumes", "airlock-test-bad:none": "dev/runner-image.sh",
 	} {
 		unavailable(t, docker.Config{Images: []string{name}}, want)
 	}

@@ -18,6 +18,7 @@ const (
 	// a lower limit is set once it runs.
 	fewestProcesses = 16
 
+	oomScore  = 900
 	openFiles = 256
 	stackSize = 8 << 20
 	// fileSlack keeps the size of a file from being the limit when a file
@@ -103,7 +104,11 @@ func (g *guest) newHostConfig(l job.Limits) container.HostConfig {
 		LogConfig:     container.LogConfig{Type: "none"},
 		RestartPolicy: container.RestartPolicy{Name: container.RestartPolicyDisabled},
 		Runtime:       g.config.Runtime,
-		Resources:     g.resources(l),
+		// The first process is the init, and a daemon may be told to add one.
+		Init: new(bool),
+		// Where the host itself is out of memory a guest dies, not a worker.
+		OomScoreAdj: oomScore,
+		Resources:   g.resources(l),
 	}
 }
 

@@ -19,8 +19,19 @@ import (
 // are about people's ways, such as the use of docker exec, have no check.
 func TestBenchmark(t *testing.T) {
 	t.Parallel()
+	for _, network := range []string{"none", "guests"} {
+		t.Run(network, func(t *testing.T) {
+			t.Parallel()
+			benchmark(t, network)
+		})
+	}
+}
+
+// benchmark holds the request of a guest that has that network.
+func benchmark(t *testing.T, network string) {
 	limits := job.DefaultLimits()
-	_, config, host := docker.Request(docker.Config{}, backends.Task{Job: job.NewID(), Attempt: 1, Limits: limits})
+	guest := backends.Task{Job: job.NewID(), Attempt: 1, Limits: limits, Network: network != "none"}
+	_, config, host := docker.Request(docker.Config{Network: network}, guest)
 	option := func(prefix string) bool {
 		return slices.ContainsFunc(host.SecurityOpt, func(o string) bool { return strings.HasPrefix(o, prefix) })
 	}
@@ -42,8 +53,13 @@ func TestBenchmark(t *testing.T) {
 		"5.4 no capabilities":                                       slices.Equal(host.CapDrop, []string{"ALL"}) && len(host.CapAdd) == 0,
 		"5.5 not privileged":                                        !host.Privileged,
 		"5.6 nothing of the host is mounted":                        len(host.Binds) == 0 && len(host.Mounts) == 0 && len(host.VolumesFrom) == 0 && len(config.Volumes) == 0,
-		"5.8 no port is published":                                  len(host.PortBindings) == 0 && !host.PublishAllPorts,
-		"5.9 and 5.10 not the host's network":                       host.NetworkMode == "none" && config.NetworkDisabled,
+		"5.8, 5.9 and 5.14 no port is published":                    len(host.PortBindings) == 0 && !host.PublishAllPorts,
+		"5.10 not the host's network":                               host.NetworkMode == container.NetworkMode(network) && config.NetworkDisabled == (network == "none"),
+		"5.30 not the engine's own bridge":                          !host.NetworkMode.IsBridge() && !host.NetworkMode.IsDefault(),
+		"no names of hosts, no resolver of its own":                 len(host.ExtraHosts) == 0 && len(host.DNS) == 0 && len(host.Links) == 0,
+		"the first process is ours, whatever the daemon's default":  host.Init != nil && !*host.Init,
+		"a guest dies before a worker does where memory ends":       host.OomScoreAdj > 0 && (host.OomKillDisable == nil || !*host.OomKillDisable),
+		"no knobs of the kernel":                                    len(host.Sysctls) == 0,
 		"5.11 memory is bounded, swap with it":                      host.Memory == int64(limits.Memory) && host.MemorySwap == host.Memory,
 		"5.12 processor time is rationed":                           host.NanoCPUs == 1e9,
 		"5.13 the root is read-only":                                host.ReadonlyRootfs,

@@ -88,10 +88,10 @@ func (g *Guest) attend(ctx context.Context, p *process, s *streams, ch *channel)
 	var ending Ending
 	err := g.Started(p.pid)
 	if err == nil {
-		t := g.talk(ctx, ch)
-		ending, err = g.watch(ctx, p, t)
+		t := NewTalk(ctx, g.Task, ch)
+		ending, err = g.watch(ctx, p, ch, t.Served)
 		err = errors.Join(err, g.kill(ctx, p))
-		t.end(ctx)
+		t.End(ctx)
 	} else {
 		err = errors.Join(fmt.Errorf("start guest: %w", err), g.kill(ctx, p))
 	}
@@ -109,7 +109,7 @@ func (g *Guest) attend(ctx context.Context, p *process, s *streams, ch *channel)
 }
 
 // watch waits until the guest ends or must be ended, and says which.
-func (g *Guest) watch(ctx context.Context, p *process, t *talk) (Ending, error) {
+func (g *Guest) watch(ctx context.Context, p *process, ch *channel, served <-chan error) (Ending, error) {
 	counting, stop := context.WithCancel(ctx)
 	defer stop()
 	var cpu chan error
@@ -118,7 +118,6 @@ func (g *Guest) watch(ctx context.Context, p *process, t *talk) (Ending, error) 
 		go func() { cpu <- g.Group.WaitCPU(counting, g.Task.Limits.CPU.Std()) }()
 		defer func() { stop(); <-cpu }()
 	}
-	served := t.served
 	for {
 		select {
 		case <-p.exited:
@@ -127,7 +126,7 @@ func (g *Guest) watch(ctx context.Context, p *process, t *talk) (Ending, error) 
 			return Ending{Stopped: context.Cause(ctx)}, nil
 		case err := <-served:
 			served = nil
-			if err == nil || t.hungUp(p) {
+			if err == nil || p.gone(ch) {
 				continue
 			}
 			return Ending{Stopped: err}, nil
