@@ -1,8 +1,10 @@
 package docker
 
 import (
+	"context"
 	"runtime"
 	"sync"
+	"time"
 )
 
 // clearer removes the containers of guests that are over, behind the backs of
@@ -12,6 +14,9 @@ type clearer struct {
 	// once: a removal is processor time that a start would have.
 	waiting, working chan struct{}
 	all              sync.WaitGroup
+
+	ctx    context.Context // that of removals, which outlive every Run
+	cancel context.CancelFunc
 }
 
 // waitingPerCore is how many containers may await their removal: as many as a
@@ -21,19 +26,30 @@ const waitingPerCore = 4
 
 func newClearer() *clearer {
 	cores := runtime.NumCPU()
-	return &clearer{waiting: make(chan struct{}, waitingPerCore*cores), working: make(chan struct{}, cores)}
+	c := &clearer{waiting: make(chan struct{}, waitingPerCore*cores), working: make(chan struct{}, cores)}
+	c.ctx, c.cancel = context.WithCancel(context.Background())
+	return c
 }
 
 // later has clear called soon, and returns at once unless too many wait.
-func (c *clearer) later(clear func()) {
+func (c *clearer) later(clear func(context.Context)) {
 	c.waiting <- struct{}{}
 	c.all.Go(func() {
 		defer func() { <-c.waiting }()
 		c.working <- struct{}{}
 		defer func() { <-c.working }()
-		clear()
+		clear(c.ctx)
 	})
 }
 
-// wait returns when all is cleared. Nobody calls later any more.
-func (c *clearer) wait() { c.all.Wait() }
+// lastRemovals is how long an engine may take to remove the last containers of
+// a worker that ends. What an engine that hangs keeps is left to a sweeper.
+const lastRemovals = 20 * time.Second
+
+// wait returns when all is cleared or given up. Nobody calls later any more.
+func (c *clearer) wait() {
+	timer := time.AfterFunc(lastRemovals, c.cancel)
+	defer timer.Stop()
+	c.all.Wait()
+	c.cancel()
+}

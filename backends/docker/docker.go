@@ -1,6 +1,6 @@
 // Package docker isolates each guest in a container of a Docker Engine: one
-// without a network, with a read-only root, no capabilities, no way to gain
-// privileges, a system-call filter, and limits that the engine sets.
+// with a read-only root, no capabilities, no way to gain privileges, a
+// system-call filter, and limits that the engine sets.
 //
 // # What is carried how
 //
@@ -14,17 +14,19 @@
 //
 // # What a guest sees
 //
-// The image, read-only; /tmp and /workspace, which hold limits.disk each; no
-// /sys, no /dev/shm, and a /proc of its own processes without what tells of
-// the host. It runs as uid and gid 65532, on a host named "guest", with the
-// environment that first.py builds. It shares the engine's user namespace
-// unless the engine remaps users.
+// The image, read-only; /tmp, /workspace and /dev/shm, which hold limits.disk
+// each; no /sys, and a /proc of its own processes without what tells of the
+// host. It runs as a user that no other guest of the worker has, on a host named
+// "guest", with the environment that first.py builds. It shares the engine's
+// user namespace unless the engine remaps users. It has no network unless its
+// job asks for the one that the operator chose.
 //
 // # What is left
 //
-// Run removes its container. What a dead worker left is removed by the next
-// one of its host, at the start and every minute, and by any worker once it
-// has been over for a while.
+// Run returns when nothing of the guest runs, and its container is removed
+// soon after. What a dead worker left is removed by the next one of its host,
+// at the start and every minute, and by any worker once it has been over, or
+// past its deadline, for a while.
 //
 // # What the engine's socket means
 //

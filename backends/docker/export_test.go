@@ -1,6 +1,7 @@
 package docker
 
 import (
+	"context"
 	"io"
 	"time"
 
@@ -72,3 +73,20 @@ func ReadGreeting(text string, uid int) error {
 	}
 	return g.check(uid)
 }
+
+// Clearer removes containers behind the backs of Runs.
+type Clearer struct{ c *clearer }
+
+func NewClearer() Clearer { return Clearer{newClearer()} }
+
+// Room is how many removals may be begun, and how many of them run.
+func (c Clearer) Room() (begun, running int) { return cap(c.c.waiting), cap(c.c.working) }
+
+// Later has something done like a removal.
+func (c Clearer) Later(do func()) { c.c.later(func(context.Context) { do() }) }
+
+// Wait is what Close does.
+func (c Clearer) Wait() { c.c.wait() }
+
+// Hang has a removal begun that ends when it is given up.
+func (c Clearer) Hang() { c.c.later(func(ctx context.Context) { <-ctx.Done() }) }

@@ -96,7 +96,7 @@ func (g *guest) clear(ctx context.Context, forget func()) error {
 		defer forget()
 		return g.engine.remove(ctx, g.id)
 	}
-	g.shared.clearer.later(func() {
+	g.shared.clearer.later(func(ctx context.Context) {
 		defer forget()
 		// The sweeper comes for what cannot be removed now.
 		if err := g.engine.remove(ctx, g.id); err != nil {
