@@ -14,7 +14,7 @@ import (
 	"github.com/docker/docker/api/types"
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/filters"
-	imageapi "github.com/docker/docker/api/types/image"
+	"github.com/docker/docker/api/types/image"
 	"github.com/docker/docker/api/types/network"
 	"github.com/docker/docker/api/types/system"
 	"github.com/docker/docker/client"
@@ -88,7 +88,7 @@ func (e *engine) info(ctx context.Context) (system.Info, error) {
 	return info, translate("ask the engine about itself", err)
 }
 
-func (e *engine) image(ctx context.Context, name string) (imageapi.InspectResponse, error) {
+func (e *engine) image(ctx context.Context, name string) (image.InspectResponse, error) {
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
 	found, err := e.api.ImageInspect(ctx, name)

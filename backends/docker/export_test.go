@@ -17,7 +17,7 @@ func Request(config Config, task backends.Task) (string, container.Config, conta
 	b := New(config)
 	f := &facts{profile: "{}", netProfile: `{"network":true}`, rations: true}
 	g := &guest{
-		ready: &ready{config: b.config, hostID: "host"}, backend: b, facts: f, image: &image{id: "sha256:1"}, uid: 60706, task: task,
+		ready: &ready{config: b.config, hostID: "host"}, backend: b, facts: f, image: &runner{id: "sha256:1"}, uid: 60706, task: task,
 	}
 	if task.Network {
 		g.network = config.Network

@@ -29,7 +29,7 @@ type facts struct {
 	// profile is the system-call filter, netProfile that of guests that have
 	// a network.
 	profile, netProfile string
-	images              images
+	images              runners
 	// network is the one that guests may have; nil means none. Only a probe
 	// finds one.
 	network *walled
@@ -116,7 +116,7 @@ func (b *Backend) capabilities(f *facts) backends.Capabilities {
 }
 
 // isolated are the facts of guests with that image and network.
-func (b *Backend) isolated(f *facts, im *image, python, network string) job.Isolated {
+func (b *Backend) isolated(f *facts, im *runner, python, network string) job.Isolated {
 	by := map[job.LimitName]string{}
 	for _, name := range job.KernelLimits() {
 		by[name] = held[name]

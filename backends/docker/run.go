@@ -15,7 +15,7 @@ type guest struct {
 	*ready
 	backend *Backend
 	facts   *facts
-	image   *image
+	image   *runner
 	// network is the engine's network that the guest is in; "" is none.
 	network string
 	task    backends.Task

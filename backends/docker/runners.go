@@ -11,8 +11,8 @@ import (
 	"airlock/job"
 )
 
-// image is one that guests may have.
-type image struct {
+// runner is an image that guests may have.
+type runner struct {
 	// id is its content's digest, by which the engine is asked for it.
 	id string
 	// known are all names that jobs may use.
@@ -21,11 +21,11 @@ type image struct {
 	python string
 }
 
-// images are those that guests may have, the default first.
-type images []*image
+// runners are those that guests may have, the default first.
+type runners []*runner
 
 // names lists what jobs may ask by.
-func (all images) names() []string {
+func (all runners) names() []string {
 	var names []string
 	for _, im := range all {
 		names = append(names, im.known...)
@@ -36,7 +36,7 @@ func (all images) names() []string {
 
 // find returns the image that a job asks for. Names are those of the last
 // probe; the engine is not asked, which may know others.
-func (all images) find(name string) (*image, error) {
+func (all runners) find(name string) (*runner, error) {
 	if name == "" {
 		return all[0], nil
 	}
@@ -51,8 +51,8 @@ func (all images) find(name string) (*image, error) {
 
 // findImages resolves the names of the configuration to what they mean now.
 // The default must be there; without another the backend does.
-func (r *ready) findImages(ctx context.Context, arch string) (images, error) {
-	var all images
+func (r *ready) findImages(ctx context.Context, arch string) (runners, error) {
+	var all runners
 	for i, name := range r.config.Images {
 		im, err := r.findImage(ctx, name, arch)
 		if err != nil && (i == 0 || ctx.Err() != nil) {
@@ -67,7 +67,7 @@ func (r *ready) findImages(ctx context.Context, arch string) (images, error) {
 	return all, nil
 }
 
-func (r *ready) findImage(ctx context.Context, name, arch string) (*image, error) {
+func (r *ready) findImage(ctx context.Context, name, arch string) (*runner, error) {
 	found, err := r.engine.image(ctx, name)
 	if err != nil {
 		return nil, err
@@ -80,13 +80,13 @@ func (r *ready) findImage(ctx context.Context, name, arch string) (*image, error
 	if found.Config != nil && len(found.Config.Volumes) > 0 {
 		return nil, fmt.Errorf("the image %s declares volumes, which guests could fill: make it without", job.Printable(name, 100))
 	}
-	return &image{id: found.ID, known: append([]string{name, found.ID}, found.RepoDigests...)}, nil
+	return &runner{id: found.ID, known: append([]string{name, found.ID}, found.RepoDigests...)}, nil
 }
 
 // tryImages runs a guest in each image, and keeps those in which one runs. The
 // default must be among them.
 func (r *ready) tryImages(ctx context.Context, b *Backend, f *facts) error {
-	var good images
+	var good runners
 	for i, im := range f.images {
 		g := &guest{ready: r, backend: b, facts: f, image: im}
 		err := g.try(ctx, "pass")
