@@ -47,6 +47,24 @@ func TestAJobNobodyHereFitsIsGivenBack(t *testing.T) {
 	}
 }
 
+// TestTheFactsAreThoseOfTheRun: where a guest had other than what the probe
+// found, such as another image, its result says what it had.
+func TestTheFactsAreThoseOfTheRun(t *testing.T) {
+	t.Parallel()
+	for _, own := range []*job.Isolated{nil, {Image: "sha256:1", Network: "guests"}} {
+		script := ends(backends.Outcome{Cause: backends.Exited, Isolated: own})
+		b := newBench(t, &ledger{}, said{report: &job.Report{Ready: time.Now()}}, script, func(_ *job.Job, cfg *workerConfig) { cfg.Sandboxes[0].Can.Isolated.Kernel = "probe's" })
+		b.Handle(t.Context(), b.delivery())
+		want := job.Isolated{Kernel: "probe's"}
+		if own != nil {
+			want = *own
+		}
+		if got := b.ledger.last().Isolation; got.Image != want.Image || got.Network != want.Network || got.Kernel != want.Kernel {
+			t.Errorf("got facts %+v, want %+v", got, want)
+		}
+	}
+}
+
 func TestTheWallClockStandsStillWhileACallIsOpen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tools := said{before: func(c job.Clock) {
