@@ -109,20 +109,25 @@ func (b *Backend) capabilities(f *facts) backends.Capabilities {
 	return backends.Capabilities{
 		Offer: job.Offer{
 			Backend: b.name, Version: "docker " + f.version, Isolation: b.level, OS: "linux", Arch: f.arch,
-			Python: standard.python, Limits: job.KernelLimits(), Images: f.images.names(), Network: f.network != nil,
+			Python: standard.about.python, Limits: job.KernelLimits(), Images: f.images.names(), Network: f.network != nil,
 		},
-		Isolated: b.isolated(f, standard, standard.python, ""),
+		Isolated: b.isolated(f, standard, standard.about, ""),
 	}
 }
 
-// isolated are the facts of guests with that image and network.
-func (b *Backend) isolated(f *facts, im *runner, python, network string) job.Isolated {
+// isolated are the facts of a guest with that image and network, which said
+// that of itself.
+func (b *Backend) isolated(f *facts, im *runner, about greeting, network string) job.Isolated {
+	kernel := f.kernel
+	if b.level == job.IsolationVM {
+		kernel = about.kernel
+	}
 	by := map[job.LimitName]string{}
 	for _, name := range job.KernelLimits() {
 		by[name] = held[name]
 	}
 	return job.Isolated{
-		Level: b.level, Version: "docker " + f.version, Kernel: f.kernel, Cgroup: f.cgroup, Python: python,
+		Level: b.level, Version: "docker " + f.version, Kernel: kernel, Cgroup: f.cgroup, Python: about.python,
 		Image: im.id, Runtime: f.runtime, Network: network, Limits: by,
 	}
 }

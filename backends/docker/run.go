@@ -74,7 +74,7 @@ func (g *guest) run(ctx context.Context) (out backends.Outcome, err error) {
 	leave()
 	out, err = g.attend(ctx)
 	if err == nil {
-		about := g.backend.isolated(g.facts, g.image, g.greeting.python, g.network)
+		about := g.backend.isolated(g.facts, g.image, g.greeting, g.network)
 		out.Isolated = &about
 	}
 	return out, err

@@ -17,8 +17,8 @@ type runner struct {
 	id string
 	// known are all names that jobs may use.
 	known []string
-	// python is its interpreter's version, once a guest has run.
-	python string
+	// about is what a guest in it said of itself, once one has run.
+	about greeting
 }
 
 // runners are those that guests may have, the default first.
@@ -102,7 +102,7 @@ func (r *ready) tryImages(ctx context.Context, b *Backend, f *facts) error {
 		case err != nil:
 			r.config.Log.Warn().Err(err).Msg("an image cannot be offered")
 		default:
-			im.python = g.greeting.python
+			im.about = g.greeting
 			good = append(good, im)
 		}
 	}
