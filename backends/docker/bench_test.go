@@ -96,7 +96,7 @@ func BenchmarkSlots(b *testing.B) {
 
 // BenchmarkNetwork measures what a network costs, by turns with none.
 func BenchmarkNetwork(b *testing.B) {
-	const name = "airlock-bench-guests"
+	name := own("bench")
 	open(b, docker.Config{})
 	guestNetwork(b, name)
 	backend := open(b, docker.Config{Network: name})

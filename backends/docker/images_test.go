@@ -66,7 +66,7 @@ func loadImage(t *testing.T, api *client.Client, tag, arch string) {
 	made, err := api.ImageLoad(t.Context(), archive(t, map[string]string{
 		"layer.tar":     string(layer),
 		"config.json":   fmt.Sprintf(`{"architecture":%q,"os":"linux","rootfs":{"type":"layers","diff_ids":["sha256:%x"]}}`, arch, sha256.Sum256(layer)),
-		"manifest.json": fmt.Sprintf(`[{"Config":"config.json","RepoTags":[%q],"Layers":["layer.tar"]}]`, tag),
+		"manifest.json": fmt.Sprintf(`[{"Config":"config.json","RepoTags":[%q],"Layers":["layer.tar"]}]`, tag+":latest"),
 	}))
 	if err != nil {
 		t.Fatal(err)
@@ -101,12 +101,12 @@ func TestImages(t *testing.T) {
 	t.Parallel()
 	open(t, docker.Config{})
 	api := engineClient(t)
-	const other, bare, unlisted = "airlock-test-images:other", "airlock-test-images:bare", "airlock-test-images:unlisted"
+	other, bare, unlisted, missing := own("other"), own("bare"), own("unlisted"), own("missing")
 	id := makeImage(t, api, other, "LABEL which=other")
 	makeImage(t, api, unlisted, "LABEL which=unlisted")
 	loadImage(t, api, bare, runtime.GOARCH)
 	var logged bytes.Buffer
-	b := docker.New(docker.Config{Log: zerolog.New(&logged), Images: []string{docker.DefaultImage, other, bare, "airlock-test-images:missing"}})
+	b := docker.New(docker.Config{Log: zerolog.New(&logged), Images: []string{docker.DefaultImage, other, bare, missing}})
 	defer b.Close()
 	can, err := b.Probe(t.Context())
 	if err != nil {
@@ -117,12 +117,12 @@ func TestImages(t *testing.T) {
 			t.Errorf("got images %q, want %s among them", can.Images, name)
 		}
 	}
-	for _, name := range []string{bare, unlisted, "airlock-test-images:missing"} {
+	for _, name := range []string{bare, unlisted, missing} {
 		if slices.Contains(can.Images, name) {
 			t.Errorf("%s is offered", name)
 		}
 	}
-	for _, want := range []string{bare, "/airlock/python", "dev/runner-image.sh", "airlock-test-images:missing"} {
+	for _, want := range []string{bare, "/airlock/python", "dev/runner-image.sh", missing} {
 		if !strings.Contains(logged.String(), want) {
 			t.Errorf("got log %s, want %s in it", logged.String(), want)
 		}
@@ -149,14 +149,13 @@ func TestBadImage(t *testing.T) {
 	t.Parallel()
 	open(t, docker.Config{})
 	api := engineClient(t)
-	const bare, foreign, broken = "airlock-test-bad:bare", "airlock-test-bad:foreign", "airlock-test-bad:broken"
+	bare, foreign, broken, volume := own("bad-bare"), own("bad-foreign"), own("bad-broken"), own("bad-volume")
 	loadImage(t, api, bare, runtime.GOARCH)
 	loadImage(t, api, foreign, "s390x")
-	const volume = "airlock-test-bad:volume"
 	makeImage(t, api, volume, "VOLUME /data")
 	makeImage(t, api, broken, "COPY Dockerfile /airlock/first.py")
 	for name, want := range map[string]string{
-		bare: "/airlock/python", foreign: "s390x", broken: "SyntaxError", volume: "volumes", "airlock-test-bad:none": "dev/runner-image.sh",
+		bare: "/airlock/python", foreign: "s390x", broken: "SyntaxError", volume: "volumes", own("bad-none"): "dev/runner-image.sh",
 	} {
 		unavailable(t, docker.Config{Images: []string{name}}, want)
 	}
@@ -168,7 +167,7 @@ func TestProbeLooksAgain(t *testing.T) {
 	t.Parallel()
 	open(t, docker.Config{})
 	api := engineClient(t)
-	const name = "airlock-test-again"
+	name := own("again")
 	b := docker.New(docker.Config{Images: []string{name}})
 	defer b.Close()
 	for _, turn := range []string{"1", "2"} {

@@ -58,9 +58,9 @@ func TestOpenNetworks(t *testing.T) {
 		options map[string]string
 		want    string
 	}{
-		{"airlock-test-missing", nil, "has no network airlock-test-missing"},
-		{"airlock-test-together", map[string]string{}, "enable_icc"},
-		{"airlock-test-open", map[string]string{"com.docker.network.bridge.enable_icc": "false"}, "reached "},
+		{own("missing"), nil, "has no network " + own("missing")},
+		{own("together"), map[string]string{}, "enable_icc"},
+		{own("open"), map[string]string{"com.docker.network.bridge.enable_icc": "false"}, "reached "},
 	} {
 		if tt.options != nil {
 			made, err := api.NetworkCreate(t.Context(), tt.name, network.CreateOptions{Driver: "bridge", Options: tt.options})
@@ -133,7 +133,7 @@ os._exit(0)`, strings.Join(addresses, " "))
 // the metadata service, private networks nor other containers; without asking
 // it reaches nothing.
 func TestNetwork(t *testing.T) {
-	const name = "airlock-test-guests"
+	name := own("guests")
 	plain := open(t, docker.Config{})
 	guestNetwork(t, name)
 	b := open(t, docker.Config{Network: name})
@@ -152,12 +152,15 @@ func TestNetwork(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	closed := []string{"169.254.169.254:80", found.IPAM.Config[0].Gateway + ":" + port, besides(t, b, name) + ":22"}
-	own, err := net.InterfaceAddrs()
+	closed := []string{found.IPAM.Config[0].Gateway + ":" + port, besides(t, b, name) + ":22"}
+	for _, address := range beyond {
+		closed = append(closed, address+":47")
+	}
+	local, err := net.InterfaceAddrs()
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, a := range own {
+	for _, a := range local {
 		if ip := a.(*net.IPNet).IP; ip.To4() != nil && !ip.IsLoopback() {
 			closed = append(closed, ip.String()+":"+port)
 		}
@@ -237,30 +240,41 @@ func (w writer) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
+// own is a name that no other test on this host has.
+func own(what string) string { return fmt.Sprintf("airlock-test-%d-%s", os.Getpid(), what) }
+
+// beyond are addresses that publicHost answers at too and guests must not reach:
+// those of metadata services, and private ones.
+var beyond = []string{"169.254.169.254", "100.100.100.200", "192.0.0.192", "10.99.77.1", "172.31.77.1", "192.168.77.1"}
+
 // publicHost makes a host with a public address, in a network namespace of its
 // own, and returns the address of a service there.
 func publicHost(t *testing.T) string {
 	t.Helper()
-	const space, link, near, far = "airlock-test-world", "al-test-w", "44.128.77.1", "44.128.77.2"
+	const near, far = "44.128.77.1", "44.128.77.2"
+	space, link := own("world"), fmt.Sprintf("al-w%d", os.Getpid())
 	ip := func(args ...string) error {
 		if said, err := exec.Command("ip", args...).CombinedOutput(); err != nil {
 			return fmt.Errorf("ip %s: %w: %s", strings.Join(args, " "), err, said)
 		}
 		return nil
 	}
-	_ = ip("netns", "del", space)
 	t.Cleanup(func() {
 		if err := ip("netns", "del", space); err != nil {
 			t.Error(err)
 		}
 	})
-	for _, args := range []string{
+	set := []string{
 		"netns add " + space,
 		"link add " + link + " type veth peer name far netns " + space,
 		"addr add " + near + "/30 dev " + link, "link set " + link + " up",
 		"-n " + space + " addr add " + far + "/30 dev far", "-n " + space + " link set far up", "-n " + space + " link set lo up",
 		"-n " + space + " route add default via " + near,
-	} {
+	}
+	for _, address := range beyond {
+		set = append(set, "-n "+space+" addr add "+address+"/32 dev far", "route add "+address+"/32 dev "+link)
+	}
+	for _, args := range set {
 		if err := ip(strings.Fields(args)...); err != nil {
 			t.Fatal(err)
 		}
