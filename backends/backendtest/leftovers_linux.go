@@ -121,7 +121,7 @@ func mounts() string {
 	var ours strings.Builder
 	info, _ := os.ReadFile("/proc/self/mountinfo")
 	for line := range strings.Lines(string(info)) {
-		if !strings.Contains(line, "/overlay2/") && !strings.Contains(line, "/netns/") && !strings.Contains(line, "/containers/") {
+		if !strings.Contains(line, "dockerd") && !strings.Contains(line, "/overlay2/") && !strings.Contains(line, "/netns/") && !strings.Contains(line, "/containers/") {
 			ours.WriteString(line)
 		}
 	}
