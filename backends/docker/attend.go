@@ -92,6 +92,14 @@ func (g *guest) gone() bool {
 
 // over waits for the end of the guest and reports whether it came.
 func (g *guest) over(wait time.Duration) bool {
+	// First without a timer, which could win against what has long happened.
+	select {
+	case <-g.ended:
+		return true
+	case <-g.broken:
+		return true
+	default:
+	}
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
 	select {
@@ -103,23 +111,19 @@ func (g *guest) over(wait time.Duration) bool {
 	return true
 }
 
-// killTime is how long the first process may take to kill the rest and report.
-// Then the engine kills it too, and what was on its way is lost.
-const killTime = 5 * time.Second
-
 // finish kills what still runs and returns when nothing comes any more.
 func (g *guest) finish(ctx context.Context) error {
 	if g.over(0) {
 		return nil
 	}
-	if err := g.send(killAll, nil); err == nil && g.over(killTime) {
+	if err := g.send(killAll, nil); err == nil && g.over(g.config.patience.kill) {
 		return nil
 	}
 	g.config.Log.Warn().Stringer("job", g.task.Job).Msg("a container had to be killed by the engine")
 	if err := g.engine.remove(context.WithoutCancel(ctx), g.id); err != nil {
 		return err
 	}
-	if !g.over(killTime) {
+	if !g.over(g.config.patience.kill) {
 		return errors.New("the engine does not end the stream of a container it removed")
 	}
 	return nil
@@ -149,7 +153,9 @@ func (g *guest) settle(ctx context.Context) (backends.Outcome, error) {
 			return backends.Outcome{}, g.explain(err)
 		case state.OOMKilled:
 			usage.OOMKills = 1
-		case state.ExitCode != 128+sigkill:
+		default:
+			// No guest can end it. An engine that stops does, or somebody with
+			// a right to.
 			return backends.Outcome{}, g.explain(fmt.Errorf("the container's first process ended with code %d: %w", state.ExitCode, g.err))
 		}
 	}

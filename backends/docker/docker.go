@@ -76,6 +76,8 @@ type Config struct {
 	// part of, so that its down --remove-orphans clears them; "" is none.
 	Project string
 
+	// patience is the usual one; tests have less.
+	patience patience
 	// remote has the counters read from the engine although it is on this
 	// host; tests set it.
 	remote bool
@@ -99,6 +101,9 @@ var _ backends.Backend = (*Backend)(nil)
 
 // New makes a backend. It touches neither engine nor host; Probe does.
 func New(config Config) *Backend {
+	if config.patience == (patience{}) {
+		config.patience = usual()
+	}
 	if config.Cores <= 0 {
 		config.Cores = 1
 	}

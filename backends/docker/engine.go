@@ -21,20 +21,31 @@ import (
 	"github.com/go-json-experiment/json"
 )
 
-// The bounds of single requests. An engine that hangs must not take the worker
-// with it.
-const (
-	askTime   = 10 * time.Second
-	startTime = 30 * time.Second
-	// removeTime is longer, as an engine deletes files meanwhile.
-	removeTime = 60 * time.Second
-)
+// patience bounds single requests, and what is waited for. An engine that
+// hangs must not take the worker with it.
+type patience struct {
+	ask, start time.Duration
+	// remove is longer, as an engine deletes files meanwhile.
+	remove time.Duration
+	// kill is how long a container's first process may take to kill the rest
+	// and report. Then the engine kills it too, and what was on its way is
+	// lost.
+	kill time.Duration
+}
+
+// usual is the patience with engines that may be busy or far.
+func usual() patience {
+	return patience{ask: 10 * time.Second, start: 30 * time.Second, remove: 60 * time.Second, kill: 5 * time.Second}
+}
 
 // engine is the part of the Engine API that is used. Each request is bounded.
-type engine struct{ api *client.Client }
+type engine struct {
+	api *client.Client
+	patience
+}
 
 // connect makes a client and agrees on a version with the engine.
-func connect(ctx context.Context, host string) (*engine, error) {
+func connect(ctx context.Context, host string, bounds patience) (*engine, error) {
 	// No idle connections: a socket is opened in microseconds, and one that
 	// is kept may be to an engine that was restarted.
 	transport := &http.Transport{DisableKeepAlives: true}
@@ -49,14 +60,14 @@ func connect(ctx context.Context, host string) (*engine, error) {
 	if err != nil {
 		return nil, translate("connect to the engine", err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, askTime)
+	ctx, cancel := context.WithTimeout(ctx, bounds.ask)
 	defer cancel()
 	if _, err := api.Ping(ctx); err != nil {
 		return nil, fmt.Errorf("%w; start a Docker Engine, or name it with DOCKER_HOST; "+
 			"the worker's user must be in its socket's group", translate("ask the engine", err))
 	}
 	api.NegotiateAPIVersion(ctx)
-	return &engine{api}, nil
+	return &engine{api, bounds}, nil
 }
 
 // translate keeps the engine's text and drops the client's types, but for the
@@ -82,14 +93,14 @@ func (e *engine) near() bool {
 func (e *engine) close() error { return translate("close the engine's client", e.api.Close()) }
 
 func (e *engine) info(ctx context.Context) (system.Info, error) {
-	ctx, cancel := context.WithTimeout(ctx, askTime)
+	ctx, cancel := context.WithTimeout(ctx, e.patience.ask)
 	defer cancel()
 	info, err := e.api.Info(ctx)
 	return info, translate("ask the engine about itself", err)
 }
 
 func (e *engine) image(ctx context.Context, name string) (image.InspectResponse, error) {
-	ctx, cancel := context.WithTimeout(ctx, askTime)
+	ctx, cancel := context.WithTimeout(ctx, e.patience.ask)
 	defer cancel()
 	found, err := e.api.ImageInspect(ctx, name)
 	if errdefs.IsNotFound(err) {
@@ -99,28 +110,32 @@ func (e *engine) image(ctx context.Context, name string) (image.InspectResponse,
 }
 
 func (e *engine) create(ctx context.Context, r request) (id string, err error) {
-	ctx, cancel := context.WithTimeout(ctx, startTime)
+	ctx, cancel := context.WithTimeout(ctx, e.patience.start)
 	defer cancel()
 	made, err := e.api.ContainerCreate(ctx, &r.config, &r.host, nil, nil, r.name)
+	if errdefs.IsNotFound(err) {
+		return "", fmt.Errorf("create container: the image is gone from the engine (%s): make it again with dev/runner-image.sh, or build runner-image/Dockerfile",
+			job.Printable(err.Error(), 200))
+	}
 	return made.ID, translate("create container", err)
 }
 
 func (e *engine) attach(ctx context.Context, id string) (types.HijackedResponse, error) {
-	ctx, cancel := context.WithTimeout(ctx, askTime)
+	ctx, cancel := context.WithTimeout(ctx, e.patience.ask)
 	defer cancel()
 	streams, err := e.api.ContainerAttach(ctx, id, container.AttachOptions{Stream: true, Stdin: true, Stdout: true, Stderr: true})
 	return streams, translate("attach to container", err)
 }
 
 func (e *engine) start(ctx context.Context, id string) error {
-	ctx, cancel := context.WithTimeout(ctx, startTime)
+	ctx, cancel := context.WithTimeout(ctx, e.patience.start)
 	defer cancel()
 	return translate("start container", e.api.ContainerStart(ctx, id, container.StartOptions{}))
 }
 
 // limitProcesses changes the limit of a container that runs.
 func (e *engine) limitProcesses(ctx context.Context, id string, limit int64) error {
-	ctx, cancel := context.WithTimeout(ctx, askTime)
+	ctx, cancel := context.WithTimeout(ctx, e.patience.ask)
 	defer cancel()
 	change := container.UpdateConfig{Resources: container.Resources{PidsLimit: &limit}}
 	_, err := e.api.ContainerUpdate(ctx, id, change)
@@ -130,7 +145,7 @@ func (e *engine) limitProcesses(ctx context.Context, id string, limit int64) err
 // inspect returns what the engine has of a container, with its State and its
 // HostConfig.
 func (e *engine) inspect(ctx context.Context, id string) (container.InspectResponse, error) {
-	ctx, cancel := context.WithTimeout(ctx, askTime)
+	ctx, cancel := context.WithTimeout(ctx, e.patience.ask)
 	defer cancel()
 	found, err := e.api.ContainerInspect(ctx, id)
 	if err == nil && (found.ContainerJSONBase == nil || found.State == nil || found.HostConfig == nil) {
@@ -149,7 +164,7 @@ func (e *engine) state(ctx context.Context, id string) (container.State, error) 
 
 // network looks for one; without it the result is nil.
 func (e *engine) network(ctx context.Context, name string) (*network.Inspect, error) {
-	ctx, cancel := context.WithTimeout(ctx, askTime)
+	ctx, cancel := context.WithTimeout(ctx, e.patience.ask)
 	defer cancel()
 	found, err := e.api.NetworkInspect(ctx, name, network.InspectOptions{})
 	if errdefs.IsNotFound(err) {
@@ -160,7 +175,7 @@ func (e *engine) network(ctx context.Context, name string) (*network.Inspect, er
 
 // stats are the engine's counters of a container that runs.
 func (e *engine) stats(ctx context.Context, id string) (container.StatsResponse, error) {
-	ctx, cancel := context.WithTimeout(ctx, askTime)
+	ctx, cancel := context.WithTimeout(ctx, e.patience.ask)
 	defer cancel()
 	var stats container.StatsResponse
 	reply, err := e.api.ContainerStatsOneShot(ctx, id)
@@ -173,7 +188,7 @@ func (e *engine) stats(ctx context.Context, id string) (container.StatsResponse,
 
 // ended waits until the container does not run any more.
 func (e *engine) ended(ctx context.Context, id string) error {
-	ctx, cancel := context.WithTimeout(ctx, askTime)
+	ctx, cancel := context.WithTimeout(ctx, e.patience.ask)
 	defer cancel()
 	over, failed := e.api.ContainerWait(ctx, id, container.WaitConditionNotRunning)
 	select {
@@ -186,7 +201,7 @@ func (e *engine) ended(ctx context.Context, id string) error {
 
 // remove kills the container and removes it. One that is gone is no error.
 func (e *engine) remove(ctx context.Context, id string) error {
-	ctx, cancel := context.WithTimeout(ctx, removeTime)
+	ctx, cancel := context.WithTimeout(ctx, e.patience.remove)
 	defer cancel()
 	err := e.api.ContainerRemove(ctx, id, container.RemoveOptions{Force: true, RemoveVolumes: true})
 	if errdefs.IsNotFound(err) {
@@ -197,7 +212,7 @@ func (e *engine) remove(ctx context.Context, id string) error {
 
 // guests lists the containers of all workers.
 func (e *engine) guests(ctx context.Context) ([]container.Summary, error) {
-	ctx, cancel := context.WithTimeout(ctx, askTime)
+	ctx, cancel := context.WithTimeout(ctx, e.patience.ask)
 	defer cancel()
 	all, err := e.api.ContainerList(ctx, container.ListOptions{All: true, Filters: filters.NewArgs(filters.Arg("label", labelOwner))})
 	return all, translate("list containers", err)

@@ -277,7 +277,7 @@ func TestEngineHangs(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close() // who connects waits in its backlog
-	unavailable(t, docker.Config{Host: "tcp://" + l.Addr().String()}, "did not answer in time")
+	unavailable(t, docker.Config{Host: "tcp://" + l.Addr().String()}.Hurried(), "did not answer in time")
 }
 
 func unavailable(t *testing.T, config docker.Config, want string) {

@@ -90,3 +90,19 @@ func (c Clearer) Wait() { c.c.wait() }
 
 // Hang has a removal begun that ends when it is given up.
 func (c Clearer) Hang() { c.c.later(func(ctx context.Context) { <-ctx.Done() }) }
+
+// Hurried is the configuration with little patience for an engine.
+func (c Config) Hurried() Config {
+	c.patience = patience{ask: 3 * time.Second, start: 6 * time.Second, remove: 4 * time.Second, kill: time.Second}
+	return c
+}
+
+// Sweep is what the sweeper does every minute.
+func (b *Backend) Sweep(ctx context.Context) error {
+	r, err := b.prepare(ctx)
+	if err != nil {
+		return err
+	}
+	r.sweepOnce(ctx)
+	return nil
+}

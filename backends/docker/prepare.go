@@ -33,7 +33,7 @@ func prepare(ctx context.Context, config Config, all *shared) (*ready, error) {
 	if r.hostID, err = hostID(); err != nil {
 		return nil, err
 	}
-	r.engine, err = connect(ctx, config.Host)
+	r.engine, err = connect(ctx, config.Host, config.patience)
 	return r, err
 }
 

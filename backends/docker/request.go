@@ -60,8 +60,11 @@ func (g *guest) newConfig(name string) container.Config {
 		// No Tty, which would mix the streams and change their bytes.
 		AttachStdin: true, AttachStdout: true, AttachStderr: true, OpenStdin: true, StdinOnce: true,
 		NetworkDisabled: g.network == "",
-		Healthcheck:     &container.HealthConfig{Test: []string{"NONE"}},
-		Labels:          g.labels(name),
+		// An engine that stops waits for nobody: a first process takes no other
+		// signal.
+		StopSignal:  "SIGKILL",
+		Healthcheck: &container.HealthConfig{Test: []string{"NONE"}},
+		Labels:      g.labels(name),
 	}
 }
 
@@ -69,7 +72,7 @@ func (g *guest) labels(name string) map[string]string {
 	labels := map[string]string{labelOwner: name, labelHost: g.hostID}
 	if !g.task.Job.IsZero() {
 		labels[labelJob], labels[labelAttempt] = g.task.Job.String(), strconv.Itoa(g.task.Attempt)
-		labels[labelDeadline] = deadline(g.task.Limits, time.Now()).Format(time.RFC3339)
+		labels[labelDeadline] = g.deadline(time.Now()).Format(time.RFC3339)
 	}
 	if g.config.Project != "" {
 		const compose = "com.docker.compose."
@@ -82,8 +85,9 @@ func (g *guest) labels(name string) map[string]string {
 
 // deadline is when nobody can want the guest any more. Its wall clock stands
 // still during its calls, which have a limit of their own in all.
-func deadline(l job.Limits, now time.Time) time.Time {
-	return now.Add(l.Wall.Std() + l.ToolTime.Std() + startTime + removeTime).UTC()
+func (g *guest) deadline(now time.Time) time.Time {
+	l, p := g.task.Limits, g.config.patience
+	return now.Add(l.Wall.Std() + l.ToolTime.Std() + p.start + p.remove).UTC()
 }
 
 func (g *guest) newHostConfig(l job.Limits) container.HostConfig {

@@ -8,6 +8,7 @@ import (
 
 	"airlock/backends"
 	"airlock/backends/internal/guestproc"
+	"airlock/job"
 )
 
 // guest is one guest that runs.
@@ -56,7 +57,8 @@ func (g *guest) run(ctx context.Context) (out backends.Outcome, err error) {
 	if err != nil {
 		defer forget()
 		// The engine may have made it although its answer was lost.
-		return backends.Outcome{}, errors.Join(fmt.Errorf("run guest: %w", err), g.engine.remove(alone, name))
+		err = fmt.Errorf("run guest in the image %s: %w", job.Printable(g.image.known[0], 100), err)
+		return backends.Outcome{}, errors.Join(err, g.engine.remove(alone, name))
 	}
 	defer func() { err = errors.Join(err, g.clear(alone, forget)) }()
 	streams, err := g.engine.attach(alone, g.id)
@@ -144,7 +146,7 @@ func (g *guest) launch(ctx context.Context) error {
 	if err := g.engine.start(alone, g.id); err != nil {
 		return err
 	}
-	timer := time.NewTimer(startTime)
+	timer := time.NewTimer(g.config.patience.start)
 	defer timer.Stop()
 	select {
 	case <-g.carrier.ready:

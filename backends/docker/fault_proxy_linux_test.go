@@ -1,0 +1,270 @@
+package docker_test
+
+import (
+	"bufio"
+	"context"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"airlock/backends"
+	"airlock/backends/docker"
+	"airlock/job"
+
+	"github.com/docker/docker/client"
+)
+
+// proxy stands between a client and the engine. Each connection carries one
+// request, as the client keeps none idle.
+type proxy struct {
+	host, engine string
+	listener     net.Listener
+	conns        sync.WaitGroup
+
+	mu   sync.Mutex
+	cuts []*cut // guarded by mu
+
+	// starting is how many containers are being started, most how many were
+	// at once.
+	starting, most atomic.Int64
+}
+
+// cut is one connection to be cut, that of the first request which matches.
+type cut struct {
+	request *regexp.Regexp
+	// refused: the engine does not see it. Else its answer is lost.
+	refused bool
+	// when: the answer passes until this is closed.
+	when <-chan struct{}
+	done chan struct{}
+}
+
+func newProxy(t *testing.T) *proxy {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "airlock-proxy-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &proxy{host: "unix://" + filepath.Join(dir, "s"), engine: api(t, "").DaemonHost()}
+	if p.listener, err = net.Listen("unix", filepath.Join(dir, "s")); err != nil {
+		t.Fatal(err)
+	}
+	var accepting sync.WaitGroup
+	accepting.Go(func() {
+		for {
+			conn, err := p.listener.Accept()
+			if err != nil {
+				return
+			}
+			p.conns.Go(func() { p.serve(conn) })
+		}
+	})
+	t.Cleanup(func() {
+		_ = p.listener.Close()
+		accepting.Wait()
+		p.conns.Wait()
+		_ = os.RemoveAll(dir)
+	})
+	return p
+}
+
+// cut cuts the next request that matches.
+func (p *proxy) cut(request string, refused bool, when <-chan struct{}) (done <-chan struct{}) {
+	c := &cut{request: regexp.MustCompile(request), refused: refused, when: when, done: make(chan struct{})}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.cuts = append(p.cuts, c)
+	return c.done
+}
+
+// cutFor is the cut that a request has coming, or nil.
+func (p *proxy) cutFor(line string) *cut {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for i, c := range p.cuts {
+		if c.request.MatchString(line) {
+			p.cuts = append(p.cuts[:i:i], p.cuts[i+1:]...)
+			return c
+		}
+	}
+	return nil
+}
+
+func (p *proxy) serve(from net.Conn) {
+	defer from.Close()
+	in := bufio.NewReader(from)
+	line, err := in.ReadString('\n')
+	if err != nil {
+		return
+	}
+	if strings.Contains(line, "/start ") {
+		now := p.starting.Add(1)
+		defer p.starting.Add(-1)
+		for most := p.most.Load(); now > most && !p.most.CompareAndSwap(most, now); most = p.most.Load() {
+		}
+	}
+	c := p.cutFor(line)
+	if c != nil && c.refused {
+		close(c.done)
+		return
+	}
+	engine, err := client.ParseHostURL(p.engine)
+	if err != nil {
+		return
+	}
+	address := engine.Host
+	if engine.Scheme == "unix" {
+		address = engine.Path + engine.Host
+	}
+	to, err := net.Dial(engine.Scheme, address)
+	if err != nil {
+		return
+	}
+	defer to.Close()
+	go func() {
+		_, _ = io.Copy(to, io.MultiReader(strings.NewReader(line), in))
+		_ = to.Close() // the client never closes one half
+	}()
+	p.answer(from, to, c)
+}
+
+func (p *proxy) answer(from, to net.Conn, c *cut) {
+	if c == nil {
+		_, _ = io.Copy(from, to)
+		return
+	}
+	defer close(c.done)
+	if c.when == nil {
+		_, _ = to.Read(make([]byte, 1)) // the engine has done it
+		return
+	}
+	stop := make(chan struct{})
+	go func() {
+		defer close(stop)
+		_, _ = io.Copy(from, to)
+	}()
+	<-c.when
+	_ = to.Close()
+	<-stop
+}
+
+// TestCuts: whatever request's connection breaks, the guest's Run is an error
+// of ours, the next one works, and nothing is left.
+func TestCuts(t *testing.T) {
+	t.Parallel()
+	open(t, docker.Config{})
+	for _, tt := range []struct {
+		name, request string
+		refused       bool
+		// sure: how the guest ended is known all the same.
+		sure bool
+	}{
+		{name: "create is not heard of", request: "^POST .*/containers/create", refused: true},
+		{name: "create's answer is lost", request: "^POST .*/containers/create"},
+		{name: "attach is not heard of", request: "^POST .*/attach", refused: true},
+		{name: "attach's answer is lost", request: "^POST .*/attach"},
+		{name: "start is not heard of", request: "^POST .*/start", refused: true},
+		{name: "start's answer is lost", request: "^POST .*/start"},
+		{name: "its state is not heard of", request: "^GET .*/containers/[0-9a-f]+/json"},
+		{name: "remove is not heard of", request: "^DELETE ", refused: true, sure: true},
+		{name: "remove's answer is lost", request: "^DELETE ", sure: true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			p := newProxy(t)
+			b := open(t, docker.Config{Host: p.host}.Hurried())
+			id := job.NewID()
+			done := p.cut(tt.request, tt.refused, nil)
+			work := task("print(1)", job.Limits{}, newSigns())
+			work.Job = id
+			out, err := b.Run(t.Context(), work)
+			if err == nil && (!tt.sure || out.Cause != backends.Exited || out.ExitCode != 0) {
+				t.Errorf("got %+v and no error", out)
+			}
+			settled(t, done)
+			wantWorks(t, b)
+			wantGone(t, b, id)
+		})
+	}
+	t.Run("the streams break under a guest", func(t *testing.T) {
+		t.Parallel()
+		p := newProxy(t)
+		b := open(t, docker.Config{Host: p.host}.Hurried())
+		when := make(chan struct{})
+		done := p.cut("^POST .*/attach", false, when)
+		over := sleepers(t, context.Background(), b, 1)
+		close(when)
+		t.Log(wantError(t, over[0]))
+		settled(t, done)
+		wantWorks(t, b)
+	})
+}
+
+// TestGuestOfCutStream: a guest whose worker is cut off ends by itself.
+func TestGuestOfCutStream(t *testing.T) {
+	t.Parallel()
+	open(t, docker.Config{})
+	p := newProxy(t)
+	b := open(t, docker.Config{Host: p.host}.Hurried())
+	when := make(chan struct{})
+	p.cut("^POST .*/attach", false, when)
+	// The engine is not to be told to kill it either.
+	unremoved := p.cut("^DELETE ", true, nil)
+	id := job.NewID()
+	said, over := newSigns(), make(chan ended, 1)
+	go func() {
+		work := task(sleeper, job.Limits{}, said)
+		work.Job = id
+		out, err := b.Run(t.Context(), work)
+		over <- ended{out, err}
+	}()
+	<-said.up
+	guest := theirs(t, id)
+	if len(guest) != 1 || len(living(guest)) != 1 {
+		t.Fatalf("got processes %v of one guest", guest)
+	}
+	close(when)
+	until(t, "the guest has ended", func() bool { return len(living(guest)) == 0 })
+	wantError(t, over)
+	settled(t, unremoved)
+	wantGone(t, b, id)
+}
+
+// settled holds that the cut was made.
+func settled(t *testing.T, done <-chan struct{}) {
+	t.Helper()
+	select {
+	case <-done:
+	default:
+		t.Error("no such request was made: this test proves nothing")
+	}
+}
+
+// theirs are the first processes of a job's containers that run.
+func theirs(t *testing.T, id job.ID) []int {
+	t.Helper()
+	var all []int
+	for _, state := range containersOf(t, api(t, ""), "airlock.job="+id.String()) {
+		if state.Running {
+			all = append(all, state.Pid)
+		}
+	}
+	return all
+}
+
+// wantGone sweeps until the job has no container any more.
+func wantGone(t *testing.T, b *docker.Backend, id job.ID) {
+	t.Helper()
+	until(t, "the job's container is gone", func() bool {
+		if err := b.Sweep(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		return len(containersOf(t, api(t, ""), "airlock.job="+id.String())) == 0
+	})
+}
