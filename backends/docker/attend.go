@@ -138,6 +138,16 @@ func (g *guest) settle(ctx context.Context) (backends.Outcome, error) {
 			return backends.Outcome{}, g.explain(err)
 		}
 		usage.CPU = max(0, usage.CPU-g.before)
+		if g.suspect(usage) {
+			_ = g.conn.Close() // all has arrived, and the first process ends by that
+			killed, err := g.meter.killed(ctx)
+			if err != nil {
+				return backends.Outcome{}, g.explain(err)
+			}
+			if killed {
+				usage.OOMKills = 1
+			}
+		}
 		return g.judge(g.ending, usage), nil
 	default:
 	}
@@ -160,6 +170,13 @@ func (g *guest) settle(ctx context.Context) (backends.Outcome, error) {
 		}
 	}
 	return g.judge(ending{status: sigkill}, usage), nil
+}
+
+// suspect reports whether the kernel may have killed for memory although that
+// was not counted.
+func (g *guest) suspect(usage cgroup.Usage) bool {
+	killed := g.ending.status&0x7f == sigkill && g.stopped == nil && !g.spent
+	return usage.OOMKills == 0 && (killed || usage.PeakMemory >= int64(g.task.Limits.Memory))
 }
 
 // explain adds what the runtime or the first process complained of. The guest

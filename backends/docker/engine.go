@@ -113,6 +113,9 @@ func (e *engine) create(ctx context.Context, r request) (id string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, e.patience.start)
 	defer cancel()
 	made, err := e.api.ContainerCreate(ctx, &r.config, &r.host, nil, nil, r.name)
+	if err != nil && strings.Contains(err.Error(), "opening seccomp profile failed") {
+		return "", errors.New("create container: podman is not supported, because it takes a system-call filter from a file of its host only: use a Docker Engine")
+	}
 	if errdefs.IsNotFound(err) {
 		return "", fmt.Errorf("create container: the image is gone from the engine (%s): make it again with dev/runner-image.sh, or build runner-image/Dockerfile",
 			job.Printable(err.Error(), 200))

@@ -1,14 +1,12 @@
 package docker_test
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"os"
-	"os/exec"
 	"slices"
 	"strings"
 	"testing"
@@ -21,7 +19,6 @@ import (
 	"airlock/job"
 
 	"github.com/docker/docker/api/types/container"
-	"github.com/docker/docker/client"
 )
 
 // asWorker makes this test binary a worker, so that one can be killed.
@@ -31,9 +28,10 @@ func TestMain(m *testing.M) {
 	if os.Getenv(asWorker) == "" {
 		os.Exit(m.Run())
 	}
-	_, err := docker.New(docker.Config{}).Run(context.Background(), task("import os, time\nif os.fork() == 0:\n    os.setsid()\n    time.sleep(600)\nprint('up', flush=True)\ntime.sleep(600)", job.Limits{}, os.Stdout))
-	fmt.Fprintln(os.Stderr, err)
-	os.Exit(1)
+	if err := workAs(context.Background(), os.Getenv(asWorker)); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
 }
 
 // task is a guest that runs the code, which must end without a result of note.
@@ -69,8 +67,7 @@ func open(t testing.TB, config docker.Config) *docker.Backend {
 // limits hold all the same.
 func TestEngineCounters(t *testing.T) {
 	t.Parallel()
-	b := open(t, docker.Config{})
-	b.NoCounters()
+	b := open(t, docker.Config{}.Remote())
 	second := job.Limits{CPU: job.Duration(time.Second), Memory: 64 * job.MiB}
 	for _, tt := range []struct {
 		name, code string
@@ -135,57 +132,6 @@ func TestSmallest(t *testing.T) {
 	if err != nil || out.Cause != backends.Exited || out.ExitCode != 5 {
 		t.Errorf("got %+v and error %v, want exit 5: a second process refused", out, err)
 	}
-}
-
-// TestWorkerKilled: a guest ends with its worker, and the next worker of the
-// host removes the container.
-func TestWorkerKilled(t *testing.T) {
-	t.Parallel()
-	open(t, docker.Config{})
-	api, err := client.NewClientWithOpts(client.FromEnv, client.WithAPIVersionNegotiation())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer api.Close()
-	cmd := exec.CommandContext(t.Context(), os.Args[0])
-	cmd.Env, cmd.Stderr = append(os.Environ(), asWorker+"=1"), os.Stderr
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil || line != "up\n" {
-		t.Errorf("got %q and error %v from the guest, want up", line, err)
-	}
-	mine := fmt.Sprintf("-%d-", cmd.Process.Pid)
-	states := func() []string {
-		all, err := api.ContainerList(t.Context(), container.ListOptions{All: true})
-		if err != nil {
-			t.Fatal(err)
-		}
-		var found []string
-		for _, c := range all {
-			if strings.Contains(c.Labels["airlock.owner"], mine) {
-				found = append(found, c.State)
-			}
-		}
-		return found
-	}
-	if got := states(); !slices.Equal(got, []string{container.StateRunning}) {
-		t.Errorf("got containers %v while the guest runs, want a running one", got)
-	}
-	if err := cmd.Process.Kill(); err != nil {
-		t.Error(err)
-	}
-	_ = cmd.Wait()
-	until(t, "the guest has ended by itself", func() bool { return !slices.Contains(states(), container.StateRunning) })
-	if len(states()) == 0 {
-		t.Error("the killed worker left no container: this test proves nothing")
-	}
-	open(t, docker.Config{})
-	until(t, "its container is removed", func() bool { return len(states()) == 0 })
 }
 
 func until(t *testing.T, what string, done func() bool) {

@@ -40,9 +40,12 @@ func Ended(task backends.Task, stopped error, spent bool, status uint32, usage c
 	return (&guest{task: task, stopped: stopped, spent: spent}).judge(ending{status: status}, usage)
 }
 
-// NoCounters makes guests' counters be read from the engine, as those of an
-// engine on another host are.
-func (b *Backend) NoCounters() { b.config.remote = true }
+// Remote has guests' counters read from the engine, as those of an engine on
+// another host are.
+func (c Config) Remote() Config {
+	c.remote = true
+	return c
+}
 
 // Left reports whether a sweep of this process would remove the container.
 func Left(c container.Summary, now time.Time) (bool, error) {

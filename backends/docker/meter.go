@@ -16,6 +16,9 @@ type meter interface {
 	// waitCPU blocks until so much processor time is used, and then returns
 	// nil, or until ctx ends.
 	waitCPU(ctx context.Context, limit time.Duration) error
+	// killed is whether the kernel killed for memory, of a guest that is over
+	// and whose container may be ended to find out.
+	killed(ctx context.Context) (bool, error)
 }
 
 // newMeter reads the kernel's counters where the engine is on this host and
@@ -49,6 +52,9 @@ func (m groupMeter) usage(context.Context) (cgroup.Usage, error) { return m.grou
 func (m groupMeter) waitCPU(ctx context.Context, limit time.Duration) error {
 	return m.group.WaitCPU(ctx, limit)
 }
+
+// killed is what usage has said already: the kernel counts as it kills.
+func (groupMeter) killed(context.Context) (bool, error) { return false, nil }
 
 // statsMeter has what the engine counts. It does not count processes that were
 // refused, and of kills for memory it only knows whether there were any.
@@ -94,4 +100,14 @@ func (m statsMeter) waitCPU(ctx context.Context, limit time.Duration) error {
 			return nil
 		}
 	}
+}
+
+// killed waits for the container's end: until then an engine keeps to itself
+// what the kernel did.
+func (m statsMeter) killed(ctx context.Context) (bool, error) {
+	if err := m.engine.ended(ctx, m.id); err != nil {
+		return false, err
+	}
+	state, err := m.engine.state(ctx, m.id)
+	return state.OOMKilled, err
 }
