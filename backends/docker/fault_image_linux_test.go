@@ -12,6 +12,7 @@ import (
 	"airlock/backends/docker"
 	"airlock/job"
 
+	"github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/image"
 	"github.com/rs/zerolog"
@@ -91,7 +92,7 @@ func TestBadImageOnly(t *testing.T) {
 	open(t, docker.Config{})
 	client := engineClient(t)
 	const bad = "airlock-test-fault:bad"
-	makeImage(t, client, bad, "LABEL which=bad")
+	id := makeImage(t, client, bad, "LABEL which=bad")
 	b := docker.New(docker.Config{Images: []string{docker.DefaultImage, bad}})
 	defer b.Close()
 	can, err := b.Probe(t.Context())
@@ -103,7 +104,11 @@ func TestBadImageOnly(t *testing.T) {
 	if out, err := b.Run(t.Context(), work); err != nil || out.Cause != backends.Exited {
 		t.Fatalf("got %+v and error %v of the image while it is good", out, err)
 	}
-	removeImage(client, bad)
+	until(t, "the image is gone", func() bool {
+		// The container of the last guest may still need it.
+		_, err := client.ImageRemove(t.Context(), id, image.RemoveOptions{Force: true})
+		return errdefs.IsNotFound(err)
+	})
 	for range 3 {
 		if out, err := b.Run(t.Context(), work); err == nil || !strings.Contains(err.Error(), bad) {
 			t.Errorf("got %+v and error %v, want an error that names the image %s", out, err, bad)

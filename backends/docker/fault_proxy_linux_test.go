@@ -18,6 +18,8 @@ import (
 	"airlock/backends/docker"
 	"airlock/job"
 
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/filters"
 	"github.com/docker/docker/client"
 )
 
@@ -238,6 +240,33 @@ func TestGuestOfCutStream(t *testing.T) {
 	until(t, "the guest has ended", func() bool { return len(living(guest)) == 0 })
 	wantError(t, over)
 	settled(t, unremoved)
+	wantGone(t, b, id)
+}
+
+// TestKilledByAnother: a container that somebody kills was not ended by its
+// guest, which cannot, and so is an error of ours. An engine that stops does it.
+func TestKilledByAnother(t *testing.T) {
+	t.Parallel()
+	b := open(t, docker.Config{})
+	id, said, over := job.NewID(), newSigns(), make(chan ended, 1)
+	go func() {
+		work := task(sleeper, job.Limits{}, said)
+		work.Job = id
+		out, err := b.Run(t.Context(), work)
+		over <- ended{out, err}
+	}()
+	<-said.up
+	engine := api(t, "")
+	all, err := engine.ContainerList(t.Context(), container.ListOptions{Filters: filters.NewArgs(filters.Arg("label", "airlock.job="+id.String()))})
+	if err != nil || len(all) != 1 {
+		t.Fatalf("got containers %v and error %v, want one", all, err)
+	}
+	if err := engine.ContainerKill(t.Context(), all[0].ID, "SIGKILL"); err != nil {
+		t.Fatal(err)
+	}
+	if err := wantError(t, over); err != nil && !strings.Contains(err.Error(), "code 137") {
+		t.Errorf("got error %v, want one that names the code", err)
+	}
 	wantGone(t, b, id)
 }
 
