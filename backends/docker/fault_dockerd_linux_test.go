@@ -3,6 +3,7 @@ package docker_test
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -114,34 +115,35 @@ func api(t testing.TB, host string) *client.Client {
 	return api
 }
 
-// savedImage is the runner image of the engine that there is, as a file.
-var savedImage = sync.OnceValues(func() (string, error) {
+// savedImage is the runner image of the engine that there is, in a file that
+// has no name any more.
+var savedImage = sync.OnceValues(func() (*os.File, error) {
 	api, err := client.NewClientWithOpts(client.FromEnv, client.WithAPIVersionNegotiation())
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	defer api.Close()
 	image, err := api.ImageSave(context.Background(), []string{docker.DefaultImage})
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	defer image.Close()
-	file, err := os.CreateTemp("", "airlock-runner-*.tar")
+	file, err := os.CreateTemp("", "airlock-runner-")
 	if err != nil {
-		return "", err
+		return nil, err
 	}
-	defer file.Close()
 	_, err = io.Copy(file, image)
-	return file.Name(), err
+	return file, errors.Join(err, os.Remove(file.Name()))
 })
 
+// runnerImage is a path at which any process of this user finds it.
 func runnerImage(t testing.TB) string {
 	t.Helper()
-	name, err := savedImage()
+	file, err := savedImage()
 	if err != nil {
 		lack(t, "the runner image is not to be had: "+err.Error())
 	}
-	return name
+	return fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), file.Fd())
 }
 
 // start starts the engine, also again, and waits until it answers. Its

@@ -168,6 +168,7 @@ func TestSmallestPrints(t *testing.T) {
 // smallWorker runs some guests that show each limit to hold.
 func smallWorker(ctx context.Context) error {
 	b := docker.New(docker.Config{})
+	defer b.Close()
 	can, err := b.Probe(ctx)
 	if err != nil {
 		return err
@@ -190,5 +191,5 @@ func smallWorker(ctx context.Context) error {
 		}
 	}
 	fmt.Println("works with", can.Version)
-	return b.Close()
+	return nil
 }
