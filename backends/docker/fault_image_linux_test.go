@@ -41,7 +41,7 @@ func TestImageRemoved(t *testing.T) {
 	needDockerd(t)
 	d := newDockerd(t)
 	inner := open(t, docker.Config{Host: d.host})
-	pool := backends.Parked(docker.New(docker.Config{Host: d.host}), 2, zerolog.Nop())
+	pool := backends.Parked(docker.New(docker.Config{Host: d.host}), backends.ParkedConfig{Size: 2, Log: zerolog.Nop()})
 	defer pool.Close()
 	if _, err := pool.Probe(t.Context()); err != nil {
 		t.Fatal(err)
