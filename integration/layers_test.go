@@ -47,7 +47,7 @@ var layers = map[string][]string{
 
 	"cmd/submit": {"job", "queue"},
 	"cmd/worker": {
-		"job", "queue", "broker", "broker/provider/...", "backends", "backends/all", "store", "standalone", "worker",
+		"job", "queue", "broker", "broker/provider/...", "backends", "backends/all", "backends/docker", "store", "standalone", "worker",
 	},
 
 	"dev/...":         {"job", "queue", "store"},

@@ -99,12 +99,14 @@ func (e *engine) info(ctx context.Context) (system.Info, error) {
 	return info, translate("ask the engine about itself", err)
 }
 
+var errNoImage = errors.New("the engine has no image")
+
 func (e *engine) image(ctx context.Context, name string) (image.InspectResponse, error) {
 	ctx, cancel := context.WithTimeout(ctx, e.patience.ask)
 	defer cancel()
 	found, err := e.api.ImageInspect(ctx, name)
 	if errdefs.IsNotFound(err) {
-		return found, fmt.Errorf("the engine has no image %s: make it with dev/runner-image.sh, or build runner-image/Dockerfile", job.Printable(name, 100))
+		return found, fmt.Errorf("%w %s: make it with dev/runner-image.sh, or build runner-image/Dockerfile", errNoImage, job.Printable(name, 100))
 	}
 	return found, translate("look for the image", err)
 }

@@ -7,9 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
-	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/rs/zerolog"
 
 	"airlock/backends"
@@ -20,11 +17,14 @@ import (
 // auto stands in --backends for every backend that isolates.
 const auto = "auto"
 
+// allBackends makes every backend as the flags want it.
+func (c *config) allBackends(log zerolog.Logger) []all.Named {
+	return all.All(all.Config{Python: c.Python, AllowNoIsolation: c.AllowNoIsolation, Docker: c.docker(log), Log: log})
+}
+
 // choose makes the backends that --backends names, in that order.
 func choose(cfg *config, log zerolog.Logger) ([]all.Named, error) {
-	known := all.All(all.Config{
-		Python: cfg.Python, AllowNoIsolation: cfg.AllowNoIsolation, Log: log,
-	})
+	known := cfg.allBackends(log)
 	var chosen []all.Named
 	for _, name := range cfg.Backends {
 		if name == auto {
@@ -67,7 +67,7 @@ type listed struct {
 // listBackends probes every backend and prints what each can do here. It
 // fails only when it cannot ask; a host without a backend is an answer.
 func listBackends(ctx context.Context, cfg *config, stdout, stderr io.Writer) int {
-	known := all.All(all.Config{Python: cfg.Python, AllowNoIsolation: cfg.AllowNoIsolation, Log: zerolog.Nop()})
+	known := cfg.allBackends(zerolog.Nop())
 	var rows []listed
 	for _, n := range known {
 		rows = append(rows, probed(ctx, n.Name, n.Backend))
@@ -76,12 +76,7 @@ func listBackends(ctx context.Context, cfg *config, stdout, stderr io.Writer) in
 		}
 	}
 	if cfg.JSON {
-		if err := json.MarshalWrite(stdout, rows, jsontext.WithIndent("  ")); err != nil {
-			fmt.Fprintln(stderr, "worker:", err)
-			return exitInternal
-		}
-		fmt.Fprintln(stdout)
-		return exitOK
+		return printJSON(rows, "worker", stdout, stderr)
 	}
 	fmt.Fprintln(stdout, render(rows))
 	return exitOK
@@ -99,16 +94,13 @@ func probed(ctx context.Context, name string, b backends.Backend) listed {
 }
 
 func render(rows []listed) string {
-	t := table.NewWriter()
-	t.SetStyle(table.StyleLight)
-	t.AppendHeader(table.Row{"backend", "isolation", "version", "python", "limits it holds", "not available because"})
-	t.SetColumnConfigs([]table.ColumnConfig{{Number: 6, WidthMax: 60}})
+	g := newGrid("backend", "isolation", "version", "python", "limits it holds", "not available because")
 	for _, r := range rows {
 		limits := make([]string, len(r.Limits))
 		for i, l := range r.Limits {
 			limits[i] = string(l)
 		}
-		t.AppendRow(table.Row{r.Backend, r.Isolation, r.Version, r.Python, strings.Join(limits, " "), r.Reason})
+		g.add(r.Backend, r.Isolation, r.Version, r.Python, strings.Join(limits, " "), r.Reason)
 	}
-	return t.Render()
+	return g.Render()
 }

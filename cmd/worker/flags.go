@@ -11,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/alecthomas/kong"
 	"github.com/go-json-experiment/json"
 	"github.com/rs/zerolog"
 
@@ -51,6 +50,8 @@ type config struct {
 	MaxLimits        string            `help:"The operator's maxima, as JSON: {\"memory\":\"1GiB\",\"wall\":\"5m\"}." default:"{}" placeholder:"JSON"`
 	DrainGrace       time.Duration     `help:"How long SIGTERM waits for running jobs before it hands them back." default:"60s"`
 
+	engineFlags
+
 	LogLevel string `help:"trace, debug, info, warn or error." default:"info" enum:"trace,debug,info,warn,error"`
 
 	max job.Limits
@@ -60,30 +61,8 @@ type config struct {
 // left to do: help was printed, or the error was.
 func parse(args []string, stdout, stderr io.Writer) (cfg *config, code int, done bool) {
 	cfg = &config{}
-	exited := false
-	parser, err := kong.New(cfg,
-		kong.Name("worker"),
-		kong.Description("Runs Airlock jobs in sandboxes. Join a pool with --nats and --postgres, or start everything here with --standalone."),
-		kong.DefaultEnvars("AIRLOCK"),
-		kong.Writers(stdout, stderr),
-		kong.Exit(func(int) { exited = true }),
-	)
-	if err != nil {
-		fmt.Fprintln(stderr, "worker:", err)
-		return nil, exitInternal, true
-	}
-	_, err = parser.Parse(args)
-	if exited {
-		return nil, exitOK, true
-	}
-	if err == nil {
-		err = cfg.validate()
-	}
-	if err != nil {
-		fmt.Fprintf(stderr, "worker: %v\nTry 'worker --help'.\n", err)
-		return nil, exitUsage, true
-	}
-	return cfg, exitOK, false
+	code, done = parseInto(cfg, "worker", description(), args, stdout, stderr)
+	return cfg, code, done
 }
 
 func (c *config) validate() error {

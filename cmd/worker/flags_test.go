@@ -2,6 +2,8 @@ package main
 
 import (
 	"bytes"
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -10,11 +12,43 @@ import (
 
 func TestEachFlagHasHelpAndATwin(t *testing.T) {
 	t.Parallel()
-	var out, errs bytes.Buffer
-	if _, code, done := parse([]string{"--help"}, &out, &errs); !done || code != exitOK {
-		t.Fatalf("--help: code %d, done %v; %s", code, done, errs.String())
+	t.Run("worker", func(t *testing.T) {
+		t.Parallel()
+		var out, errs bytes.Buffer
+		if _, code, done := parse([]string{"--help"}, &out, &errs); !done || code != exitOK {
+			t.Fatalf("--help: code %d, done %v; %s", code, done, errs.String())
+		}
+		checkFlags(t, &config{}, out.String())
+		for _, c := range commands() {
+			if !strings.Contains(out.String(), "worker "+c.name) || !strings.Contains(flat(out.String()), flat(c.help)) {
+				t.Errorf("--help lacks the command %s or its help %q:\n%s", c.name, c.help, out.String())
+			}
+		}
+	})
+	for _, c := range commands() {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			var out, errs bytes.Buffer
+			if code := run(t.Context(), []string{c.name, "--help"}, &out, &errs); code != exitOK {
+				t.Fatalf("--help: code %d; %s", code, errs.String())
+			}
+			if c.help == "" || !strings.Contains(flat(out.String()), flat(c.help)) {
+				t.Errorf("--help lacks %q:\n%s", c.help, out.String())
+			}
+			if flags := checkFlags(t, c.knobs(), out.String()); !slices.Contains(flags, "json") {
+				t.Errorf("got flags %v, want --json among them", flags)
+			}
+		})
 	}
-	parser, err := kong.New(&config{}, kong.DefaultEnvars("AIRLOCK"))
+}
+
+func flat(text string) string { return strings.Join(strings.Fields(text), " ") }
+
+// checkFlags checks the flags of a struct against its help and returns their
+// names.
+func checkFlags(t *testing.T, knobs any, help string) (names []string) {
+	t.Helper()
+	parser, err := kong.New(knobs, kong.DefaultEnvars("AIRLOCK"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -22,13 +56,53 @@ func TestEachFlagHasHelpAndATwin(t *testing.T) {
 		if flag.Name == "help" {
 			continue
 		}
+		names = append(names, flag.Name)
 		twin := "AIRLOCK_" + strings.ToUpper(strings.ReplaceAll(flag.Name, "-", "_"))
 		if flag.Help == "" || len(flag.Envs) != 1 || flag.Envs[0] != twin {
 			t.Errorf("--%s: help %q, twins %v; want help and %s", flag.Name, flag.Help, flag.Envs, twin)
 		}
-		if !strings.Contains(out.String(), "--"+flag.Name) {
-			t.Errorf("--help lacks --%s", flag.Name)
+		if !strings.Contains(help, "--"+flag.Name) || !strings.Contains(flat(help), strings.TrimSuffix(flat(flag.Help), ".")) {
+			t.Errorf("--help lacks --%s or its text", flag.Name)
 		}
+	}
+	return names
+}
+
+// TestATwinMeansTheSameEverywhere: the variables are the worker's and its
+// commands' at once.
+func TestATwinMeansTheSameEverywhere(t *testing.T) {
+	t.Parallel()
+	types := map[string]reflect.Type{}
+	all := []any{&config{}}
+	for _, c := range commands() {
+		all = append(all, c.knobs())
+	}
+	for _, knobs := range all {
+		parser, err := kong.New(knobs, kong.DefaultEnvars("AIRLOCK"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, flag := range parser.Model.Flags {
+			if other, ok := types[flag.Name]; ok && other != flag.Target.Type() {
+				t.Errorf("--%s is a %s in %T and a %s elsewhere", flag.Name, flag.Target.Type(), knobs, other)
+			}
+			types[flag.Name] = flag.Target.Type()
+		}
+	}
+}
+
+func TestCommandsRefuseWrongUsage(t *testing.T) {
+	t.Parallel()
+	for _, c := range commands() {
+		var out, errs bytes.Buffer
+		code := run(t.Context(), []string{c.name, "--bogus"}, &out, &errs)
+		if code != exitUsage || !strings.Contains(errs.String(), "worker "+c.name+" --help") || out.Len() > 0 {
+			t.Errorf("%s: code %d, said %q, printed %q; want %d and where help is", c.name, code, errs.String(), out.String(), exitUsage)
+		}
+	}
+	var out, errs bytes.Buffer
+	if code := run(t.Context(), []string{"no-such-command"}, &out, &errs); code != exitUsage || !strings.Contains(errs.String(), "no-such-command") {
+		t.Errorf("unknown command: code %d, said %q; want %d and its name", code, errs.String(), exitUsage)
 	}
 }
 

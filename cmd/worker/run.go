@@ -17,6 +17,9 @@ import (
 
 // run is the whole command; it returns the exit code.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	if c, ok := lookUp(args); ok {
+		return c.start(ctx, args[1:], stdout, stderr)
+	}
 	cfg, code, done := parse(args, stdout, stderr)
 	if done {
 		return code

@@ -1,0 +1,48 @@
+package main
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/jedib0t/go-pretty/v6/table"
+
+	"airlock/job"
+)
+
+// maxShown bounds a cell; JSON has the whole.
+const maxShown = 500
+
+// wideCell is where a last column, which gives reasons, is wrapped.
+const wideCell = 60
+
+// grid is a table whose cells are made harmless.
+type grid struct{ table.Writer }
+
+func newGrid(header ...any) grid {
+	w := table.NewWriter()
+	w.SetStyle(table.StyleLight)
+	w.AppendHeader(header)
+	w.SetColumnConfigs([]table.ColumnConfig{{Number: len(header), WidthMax: wideCell}})
+	return grid{w}
+}
+
+// add appends a row. Every cell may hold foreign text.
+func (g grid) add(cells ...any) {
+	row := make(table.Row, len(cells))
+	for i, c := range cells {
+		row[i] = job.Printable(fmt.Sprint(c), maxShown)
+	}
+	g.AppendRow(row)
+}
+
+// printJSON writes a value for machines and returns the exit code.
+func printJSON(value any, who string, stdout, stderr io.Writer) int {
+	if err := json.MarshalWrite(stdout, value, jsontext.WithIndent("  "), json.Deterministic(true)); err != nil {
+		fmt.Fprintf(stderr, "%s: %v\n", who, err)
+		return exitInternal
+	}
+	fmt.Fprintln(stdout)
+	return exitOK
+}
