@@ -51,6 +51,9 @@ func connect(ctx context.Context, host string, bounds patience) (*engine, error)
 	transport := &http.Transport{DisableKeepAlives: true}
 	opts := []client.Opt{
 		client.WithHTTPClient(&http.Client{Transport: transport, CheckRedirect: client.CheckRedirect}),
+		// Without a host here the transport is not told of the default one,
+		// which is a socket's path, and takes it for a name to look up.
+		client.WithHost(client.DefaultDockerHost),
 		client.FromEnv,
 	}
 	if host != "" {
