@@ -26,7 +26,7 @@ func (*workersCmd) Run(ctx context.Context, a *app) error {
 		return err
 	}
 	slices.SortFunc(workers, func(x, y queue.Presence) int { return strings.Compare(x.Host+x.ID, y.Host+y.ID) })
-	g := newGrid("worker", "host", "version", "busy", "since", "labels", "backend", "isolation", "backend version or why not")
+	g := newGrid("worker", "host", "version", "busy", "since", "labels", "backend", "isolation", "images", "network", "backend version or why not")
 	return list(a, workers, "no worker is there", g, addWorker)
 }
 
@@ -43,14 +43,34 @@ func addWorker(g grid, w queue.Presence) {
 		own = []any{"", "", "", "", "", ""}
 	}
 	for _, o := range w.Offers {
-		row(o.Backend, o.Isolation, o.Version)
+		row(o.Backend, o.Isolation, imageNames(o.Images), networkOf(o), o.Version)
 	}
 	for _, name := range slices.Sorted(maps.Keys(w.Unavailable)) {
-		row(name, "not available", w.Unavailable[name])
+		row(name, "not available", "", "", w.Unavailable[name])
 	}
 	if len(w.Offers)+len(w.Unavailable) == 0 {
-		row("none", "", "")
+		row("none", "", "", "", "")
 	}
+}
+
+// imageNames shortens the IDs among the names of images, as docker does.
+func imageNames(images []string) string {
+	short := make([]string, len(images))
+	for i, name := range images {
+		hex, isID := strings.CutPrefix(name, "sha256:")
+		if isID {
+			name = hex[:min(12, len(hex))]
+		}
+		short[i] = name
+	}
+	return strings.Join(short, " ")
+}
+
+func networkOf(o job.Offer) string {
+	if o.Network {
+		return "allowed"
+	}
+	return "none"
 }
 
 // lanesCmd lists the lanes.

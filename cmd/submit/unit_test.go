@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"airlock/job"
+	"airlock/queue"
 )
 
 func TestLineReader(t *testing.T) {
@@ -139,4 +140,25 @@ func FuzzEscapeJSON(f *testing.F) {
 			t.Errorf("got %q, want nothing that a terminal obeys", out)
 		}
 	})
+}
+
+func TestWorkersShowImagesAndNetwork(t *testing.T) {
+	t.Parallel()
+	g := newGrid("worker")
+	addWorker(g, queue.Presence{
+		ID: "w1", Slots: 1,
+		Offers: []job.Offer{
+			{Backend: "docker", Images: []string{"runner", "sha256:0123456789abcdef0123"}, Network: true},
+			{Backend: "bubblewrap"},
+		},
+		Unavailable: map[string]string{"docker+runsc": "not there"},
+	})
+	rows := strings.Split(g.Render(), "\n")
+	for i, want := range [][]string{{"docker", "runner 0123456789ab", "allowed"}, {"bubblewrap", "none"}, {"docker+runsc", "not there"}} {
+		for _, text := range want {
+			if row := rows[i+1]; !strings.Contains(row, text) || strings.Contains(row, "abcdef0123") {
+				t.Errorf("row %d: got %q, want %q in it and no long ID", i, row, text)
+			}
+		}
+	}
 }

@@ -19,7 +19,9 @@ const auto = "auto"
 
 // allBackends makes every backend as the flags want it.
 func (c *config) allBackends(log zerolog.Logger) []all.Named {
-	return all.All(all.Config{Python: c.Python, AllowNoIsolation: c.AllowNoIsolation, Docker: c.docker(log), Log: log})
+	engine := c.docker(log)
+	engine.Project = c.ComposeProject
+	return all.All(all.Config{Python: c.Python, AllowNoIsolation: c.AllowNoIsolation, Docker: engine, Log: log})
 }
 
 // choose makes the backends that --backends names, in that order.
@@ -60,6 +62,8 @@ type listed struct {
 	Version   string          `json:"version,omitzero"`
 	Python    string          `json:"python,omitzero"`
 	Limits    []job.LimitName `json:"limits,omitzero"`
+	Images    []string        `json:"images,omitzero"`
+	Network   bool            `json:"network,omitzero"`
 	Isolated  *job.Isolated   `json:"facts,omitzero"`
 	Reason    string          `json:"reason,omitzero"`
 }
@@ -89,18 +93,38 @@ func probed(ctx context.Context, name string, b backends.Backend) listed {
 	}
 	return listed{
 		Backend: name, Available: true, Isolation: can.Isolation, Version: can.Version, Python: can.Python,
-		Limits: can.Limits, Isolated: &can.Isolated,
+		Limits: can.Limits, Images: can.Images, Network: can.Network, Isolated: &can.Isolated,
 	}
 }
 
 func render(rows []listed) string {
-	g := newGrid("backend", "isolation", "version", "python", "limits it holds", "not available because")
+	g := newGrid("backend", "isolation", "version", "python", "limits it holds", "images", "network", "not available because")
 	for _, r := range rows {
 		limits := make([]string, len(r.Limits))
 		for i, l := range r.Limits {
 			limits[i] = string(l)
 		}
-		g.add(r.Backend, r.Isolation, r.Version, r.Python, strings.Join(limits, " "), r.Reason)
+		g.add(r.Backend, r.Isolation, r.Version, r.Python, strings.Join(limits, " "), imageNames(r.Images), r.network(), r.Reason)
 	}
 	return g.Render()
+}
+
+// network is shown only of backends that work.
+func (l listed) network() string {
+	switch {
+	case !l.Available:
+		return ""
+	case l.Network:
+		return "allowed"
+	}
+	return "none"
+}
+
+// imageNames shortens the IDs among the names of images.
+func imageNames(images []string) string {
+	short := make([]string, len(images))
+	for i, name := range images {
+		short[i] = shortID(name)
+	}
+	return strings.Join(short, " ")
 }

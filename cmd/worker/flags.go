@@ -51,6 +51,7 @@ type config struct {
 	DrainGrace       time.Duration     `help:"How long SIGTERM waits for running jobs before it hands them back." default:"60s"`
 
 	engineFlags
+	ComposeProject string `help:"Compose project that guests' containers are labelled as part of, so that its down --remove-orphans clears them too." placeholder:"NAME"`
 
 	LogLevel string `help:"trace, debug, info, warn or error." default:"info" enum:"trace,debug,info,warn,error"`
 

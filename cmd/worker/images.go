@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -147,11 +148,11 @@ func millis(d job.Duration) string {
 	return d.Std().Round(time.Millisecond).String()
 }
 
-// shortID is what docker images shows of an ID.
+// shortID is what docker images shows of an ID; a name stays as it is.
 func shortID(id string) string {
-	const algorithm = len("sha256:")
-	if len(id) < algorithm+12 {
+	hex, ok := strings.CutPrefix(id, "sha256:")
+	if !ok {
 		return id
 	}
-	return id[algorithm : algorithm+12]
+	return hex[:min(12, len(hex))]
 }

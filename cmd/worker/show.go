@@ -7,6 +7,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/jedib0t/go-pretty/v6/text"
 
 	"airlock/job"
 )
@@ -24,7 +25,7 @@ func newGrid(header ...any) grid {
 	w := table.NewWriter()
 	w.SetStyle(table.StyleLight)
 	w.AppendHeader(header)
-	w.SetColumnConfigs([]table.ColumnConfig{{Number: len(header), WidthMax: wideCell}})
+	w.SetColumnConfigs([]table.ColumnConfig{{Number: len(header), WidthMax: wideCell, WidthMaxEnforcer: text.WrapSoft}})
 	return grid{w}
 }
 
