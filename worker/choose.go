@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -11,8 +12,12 @@ import (
 // does.
 func (w *Worker) choose(j *job.Job) (*Sandbox, error) {
 	var reasons []string
-	for i := range w.cfg.Sandboxes {
-		box := &w.cfg.Sandboxes[i]
+	boxes := w.cfg.Sandboxes.Load()
+	if len(boxes) == 0 {
+		return nil, errors.New("no backend is available here now")
+	}
+	for i := range boxes {
+		box := &boxes[i]
 		why := j.Requires.Unmet(box.Can.Offer)
 		if why == "" {
 			return box, nil

@@ -16,4 +16,7 @@ const (
 	fieldHeld    = "held"
 	fieldCount   = "count"
 	fieldStack   = "stack"
+
+	fieldVersion   = "version"
+	fieldIsolation = "isolation"
 )

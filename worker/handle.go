@@ -80,6 +80,7 @@ func (w *Worker) run(ctx context.Context, log zerolog.Logger, d job.Delivery, bo
 		end(job.ErrCancelled)
 	}
 	result := w.execute(runCtx, a, box)
+	w.cfg.Ended(box.Name, backendFailed(result))
 	if cause := context.Cause(runCtx); silent(cause) {
 		log.Warn().Str(fieldReason, cause.Error()).Msg("attempt abandoned")
 		return

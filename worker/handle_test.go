@@ -53,7 +53,9 @@ func TestTheFactsAreThoseOfTheRun(t *testing.T) {
 	t.Parallel()
 	for _, own := range []*job.Isolated{nil, {Image: "sha256:1", Network: "guests"}} {
 		script := ends(backends.Outcome{Cause: backends.Exited, Isolated: own})
-		b := newBench(t, &ledger{}, said{report: &job.Report{Ready: time.Now()}}, script, func(_ *job.Job, cfg *workerConfig) { cfg.Sandboxes[0].Can.Isolated.Kernel = "probe's" })
+		b := newBench(t, &ledger{}, said{report: &job.Report{Ready: time.Now()}}, script, func(_ *job.Job, cfg *workerConfig) {
+			cfg.Sandboxes.Load()[0].Can.Isolated.Kernel = "probe's"
+		})
 		b.Handle(t.Context(), b.delivery())
 		want := job.Isolated{Kernel: "probe's"}
 		if own != nil {

@@ -66,6 +66,12 @@ func (g *guestRun) ourFailure() ending {
 	return ended(job.StatusInfraError, code, "%s", job.Printable(g.err.Error(), 1000))
 }
 
+// backendFailed reports whether the backend is to blame, and may not work any
+// more. One that refuses a limit works.
+func backendFailed(r *job.Result) bool {
+	return r.Status == job.StatusInfraError && r.Error != nil && (r.Error.Type == errBackend || r.Error.Type == errNoStart)
+}
+
 // killed is the end of a guest that we ended: by a cause, or since its
 // conversation failed.
 func (g *guestRun) killed() ending {

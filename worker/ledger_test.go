@@ -146,7 +146,7 @@ func newBench(t *testing.T, l *ledger, tools worker.ToolServer, script fake.Scri
 	j := &job.Job{Code: "return 1"}
 	cfg := worker.Config{
 		ID: "w1", Ledger: l, Results: l, Tools: tools, Log: zerolog.New(zerolog.NewTestWriter(t)),
-		Sandboxes: []worker.Sandbox{{Name: fake.Name, Backend: box, Can: can}},
+		Sandboxes: worker.NewSandboxes(worker.Sandbox{Name: fake.Name, Backend: box, Can: can}),
 	}
 	if edit != nil {
 		edit(j, &cfg)

@@ -8,7 +8,6 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"airlock/backends"
 	"airlock/job"
 )
 
@@ -34,14 +33,7 @@ type ToolServer interface {
 	Serve(ctx context.Context, a *job.Attempt, channel io.ReadWriteCloser, clock job.Clock) (*job.Report, error)
 }
 
-// Sandbox is a backend that probed well.
-type Sandbox struct {
-	Name    string
-	Backend backends.Backend
-	Can     backends.Capabilities
-}
-
-// Config is what a Worker needs. All fields but Max, Cancelled and Trace are
+// Config is what a Worker needs. All fields but Max, Cancelled and Ended are
 // required.
 type Config struct {
 	// ID is new for each process, so that a restarted worker is another one.
@@ -49,14 +41,17 @@ type Config struct {
 	Ledger  Ledger
 	Results Announcer
 	Tools   ToolServer
-	// Sandboxes are in order of preference.
-	Sandboxes []Sandbox
+	// Sandboxes are looked at for each job, so that they may change.
+	Sandboxes *Sandboxes
 	// Max are the operator's ceilings; zero fields mean job.MaxLimits.
 	Max job.Limits
 	// Cancelled reports whether somebody asked for the job's end before it
 	// was claimed.
 	Cancelled func(j *job.Job) bool
-	Log       zerolog.Logger
+	// Ended is told of each attempt whether the backend failed it. It must
+	// be quick.
+	Ended func(backend string, failed bool)
+	Log   zerolog.Logger
 }
 
 // Worker runs attempts. Its methods may be called from several goroutines.
@@ -72,6 +67,9 @@ type Worker struct {
 func New(cfg Config) *Worker {
 	if cfg.Cancelled == nil {
 		cfg.Cancelled = func(*job.Job) bool { return false }
+	}
+	if cfg.Ended == nil {
+		cfg.Ended = func(string, bool) {}
 	}
 	return &Worker{cfg: cfg, held: map[job.ID]*lease{}}
 }

@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"runtime/debug"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -36,16 +36,18 @@ type pool struct {
 	worker    *worker.Worker
 
 	started time.Time
-	probed  []worker.Sandbox
-	// unavailable says why a backend is not offered.
-	unavailable map[string]string
-	backends    []all.Named
+	// draining: it takes nothing new, and says so.
+	draining atomic.Bool
+	prober   *worker.Prober
+	// changed has a place for the news that the offers are others.
+	changed  chan struct{}
+	backends []all.Named
 }
 
 // join connects, migrates, probes and builds the worker. It retries services
 // that do not answer until --connect-timeout.
 func join(ctx context.Context, cfg *config, natsURL, postgresURL string, log zerolog.Logger) (*pool, error) {
-	p := &pool{cfg: cfg, id: uuid.NewString(), started: time.Now().UTC()}
+	p := &pool{cfg: cfg, id: uuid.NewString(), started: time.Now().UTC(), changed: make(chan struct{}, 1)}
 	p.log = log.With().Str("worker", p.id).Logger()
 	for _, step := range []func(context.Context) error{
 		p.probe,
@@ -61,9 +63,10 @@ func join(ctx context.Context, cfg *config, natsURL, postgresURL string, log zer
 		Ledger:    p.store,
 		Results:   p.queue,
 		Tools:     broker.New(broker.Config{Tools: p.catalogue, Audit: p.store, Log: p.log}),
-		Sandboxes: p.probed,
+		Sandboxes: p.prober.Sandboxes(),
 		Max:       cfg.max,
 		Cancelled: func(j *job.Job) bool { return p.queue.Cancelled(j.Tenant, j) },
+		Ended:     p.prober.Ended,
 		Log:       p.log,
 	})
 	return p, nil
@@ -92,52 +95,56 @@ func (p *pool) connect(ctx context.Context, natsURL, postgresURL string) error {
 // process for every slot: they batch what waits.
 func connections(slots int) int { return min(8+slots/8, 32) }
 
-// probe asks each chosen backend what it can do here.
+// probe asks each chosen backend what it can do here. One that cannot do
+// anything now may come later, but one must be there to begin with.
 func (p *pool) probe(ctx context.Context) error {
 	named, err := choose(p.cfg, p.log)
 	if err != nil {
 		return err
 	}
-	p.backends, p.unavailable = named, map[string]string{}
+	p.backends = named
+	candidates := make([]worker.Candidate, len(named))
 	for i, n := range named {
 		if n.Auto {
 			named[i].Backend = backends.Parked(n.Backend, backends.ParkedConfig{Size: p.cfg.parked(), Log: p.log})
-			n = named[i]
 		}
-		can, err := n.Backend.Probe(ctx)
-		if err != nil {
-			p.unavailable[n.Name] = err.Error()
-			p.log.Warn().Err(err).Str("backend", n.Name).Msg("backend not offered")
-			continue
-		}
-		can.Labels = maps.Clone(p.cfg.Labels)
-		p.probed = append(p.probed, worker.Sandbox{Name: n.Name, Backend: backends.Logged(n.Backend, n.Name, p.log), Can: can})
-		p.log.Info().Str("backend", n.Name).Str("version", can.Version).Str("isolation", string(can.Isolation)).Msg("backend offered")
+		candidates[i] = worker.Candidate{Name: n.Name, Backend: backends.Logged(named[i].Backend, n.Name, p.log)}
 	}
-	if len(p.probed) == 0 {
-		return noBackend(p.unavailable)
+	p.prober = worker.NewProber(worker.ProberConfig{Candidates: candidates, Labels: p.cfg.Labels, Changed: p.announceChange, Log: p.log})
+	p.prober.Probe(ctx)
+	if len(p.prober.Sandboxes().Load()) == 0 {
+		return noBackend(p.prober.Unavailable())
 	}
 	return nil
 }
 
+// announceChange has presence advertised soon.
+func (p *pool) announceChange() {
+	select {
+	case p.changed <- struct{}{}:
+	default: // it is about to be
+	}
+}
+
 func (p *pool) offers() []job.Offer {
-	offers := make([]job.Offer, len(p.probed))
-	for i, box := range p.probed {
+	boxes := p.prober.Sandboxes().Load()
+	offers := make([]job.Offer, len(boxes))
+	for i, box := range boxes {
 		offers[i] = box.Can.Offer
 	}
 	return offers
 }
 
 // presence is what the fleet sees of this worker.
-func (p *pool) presence(draining bool) queue.Presence {
+func (p *pool) presence() queue.Presence {
 	host, err := os.Hostname()
 	if err != nil {
 		host = "unknown"
 	}
 	return queue.Presence{
 		ID: p.id, Host: host, Version: version(), Started: p.started,
-		Slots: p.cfg.Slots, Busy: p.worker.Running(), Draining: draining,
-		Labels: p.cfg.Labels, Offers: p.offers(), Unavailable: p.unavailable, Max: p.cfg.max,
+		Slots: p.cfg.Slots, Busy: p.worker.Running(), Draining: p.draining.Load(),
+		Labels: p.cfg.Labels, Offers: p.offers(), Unavailable: p.prober.Unavailable(), Max: p.cfg.max,
 	}
 }
 

@@ -79,7 +79,8 @@ func (p *pool) untilSignal(ctx context.Context, signals <-chan os.Signal, readie
 func (p *pool) drain(signals <-chan os.Signal, claimed <-chan error) error {
 	ctx, cancel := context.WithTimeout(context.Background(), lastWords)
 	defer cancel()
-	if err := p.queue.Advertise(ctx, p.presence(true)); err != nil {
+	p.draining.Store(true)
+	if err := p.queue.Advertise(ctx, p.presence()); err != nil {
 		p.log.Warn().Err(err).Msg("draining not advertised")
 	}
 	grace := time.After(p.cfg.DrainGrace)
@@ -99,6 +100,7 @@ func (p *pool) drain(signals <-chan os.Signal, claimed <-chan error) error {
 // start begins the duties beside claiming. Each runs until ctx ends.
 func (p *pool) start(ctx context.Context, group *errgroup.Group) {
 	group.Go(func() error { p.worker.Heartbeat(ctx); return nil })
+	group.Go(func() error { p.prober.Run(ctx); return nil })
 	group.Go(func() error { p.advertise(ctx); return nil })
 	group.Go(func() error { p.lead(ctx); return nil })
 	group.Go(func() error { return ended(ctx, p.catalogue.Run(ctx)) })
@@ -136,7 +138,7 @@ func (p *pool) advertise(ctx context.Context) {
 	tick := time.NewTicker(advertiseEvery)
 	defer tick.Stop()
 	for {
-		here := p.presence(false)
+		here := p.presence()
 		if err := p.queue.Advertise(ctx, here); err != nil && ctx.Err() == nil {
 			p.log.Warn().Err(err).Msg("presence not advertised")
 		}
@@ -147,6 +149,7 @@ func (p *pool) advertise(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
+		case <-p.changed:
 		}
 	}
 }

@@ -129,7 +129,7 @@ func (p *pool) awaitSamples(ctx context.Context) error {
 // what is missing.
 func (p *pool) asked() (r job.Requirement, why string) {
 	usual := job.Requirement{}.Canonical(job.Limits{})
-	for _, box := range p.probed {
+	for _, box := range p.prober.Sandboxes().Load() {
 		unmet := usual.Unmet(box.Can.Offer)
 		if unmet == "" {
 			return job.Requirement{}, ""
