@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -87,9 +88,12 @@ func (l *transcript) String() string {
 }
 
 // startWorker starts a worker and waits until it is ready.
-func startWorker(args ...string) (*process, error) {
+func startWorker(args ...string) (*process, error) { return startWorkerIn(nil, args...) }
+
+// startWorkerIn does so with more in its environment.
+func startWorkerIn(env []string, args ...string) (*process, error) {
 	p := &process{cmd: exec.Command(filepath.Join(binaries.dir, "worker"), args...), stderr: &transcript{}, ended: make(chan struct{})}
-	p.cmd.Env = append(os.Environ(), canary)
+	p.cmd.Env = append(append(os.Environ(), canary), env...)
 	p.cmd.Stderr = p.stderr
 	stdout, err := p.cmd.StdoutPipe()
 	if err != nil {
@@ -202,12 +206,16 @@ func require(t testing.TB, service, program string) {
 	if found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/" + program); len(found) > 0 {
 		return
 	}
-	for _, name := range strings.Split(os.Getenv("AIRLOCK_REQUIRE"), ",") {
-		if name == service {
-			t.Fatalf("%s is required, and %s is not here", service, program)
-		}
+	missing(t, service, "no "+program+" on this machine")
+}
+
+// missing skips the test, or fails it when AIRLOCK_REQUIRE names the service.
+func missing(t testing.TB, service, why string) {
+	t.Helper()
+	if slices.Contains(strings.Split(os.Getenv("AIRLOCK_REQUIRE"), ","), service) {
+		t.Fatalf("%s is required, and not here: %s", service, why)
 	}
-	t.Skipf("%s is not here: no %s on this machine", service, program)
+	t.Skipf("%s is not here: %s", service, why)
 }
 
 // said is what a command printed and how it ended.
