@@ -165,9 +165,12 @@ func TestAnOfferThatChangesIsNews(t *testing.T) {
 		a := newSwitched(nil)
 		r, stop := newRig(t, a)
 		defer stop()
-		time.Sleep(10 * time.Minute)
+		time.Sleep(10*time.Minute + time.Second)
 		if got := r.changes.Load(); got != 1 {
 			t.Errorf("told of %d changes, want the first only", got)
+		}
+		if got := a.probed(); got != 11 {
+			t.Errorf("got %d probes in 10 minutes, want one at the start and one a minute", got)
 		}
 		a.set(func(s *switched) { s.images = []string{"new"} })
 		time.Sleep(61 * time.Second)
