@@ -44,10 +44,11 @@ var layers = map[string][]string{
 	"store/storetest": {"job", "migrations", "store", "standalone"},
 	"standalone":      {"job"},
 	"worker":          {"job", "backends"},
+	"worker/doctor":   {"job"},
 
 	"cmd/submit": {"job", "queue"},
 	"cmd/worker": {
-		"job", "queue", "broker", "broker/provider/...", "backends", "backends/all", "backends/docker", "store", "standalone", "worker",
+		"job", "queue", "broker", "broker/provider/...", "backends", "backends/all", "backends/docker", "store", "standalone", "worker", "worker/doctor",
 	},
 
 	"dev/...":         {"job", "queue", "store"},

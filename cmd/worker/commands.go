@@ -30,6 +30,7 @@ type runner interface {
 func commands() []command {
 	return []command{
 		{"images", "List the images that guests can have here, or with --warm start a guest of each.", func() runner { return &imagesCommand{} }},
+		{"doctor", "Look for facts of this host that weaken isolation, and say what to do about each.", func() runner { return &doctorCommand{} }},
 	}
 }
 

@@ -25,8 +25,18 @@ func newGrid(header ...any) grid {
 	w := table.NewWriter()
 	w.SetStyle(table.StyleLight)
 	w.AppendHeader(header)
-	w.SetColumnConfigs([]table.ColumnConfig{{Number: len(header), WidthMax: wideCell, WidthMaxEnforcer: text.WrapSoft}})
-	return grid{w}
+	g := grid{w}
+	g.wrap(len(header))
+	return g
+}
+
+// wrap bounds the width of these columns, and of no others.
+func (g grid) wrap(columns ...int) {
+	configs := []table.ColumnConfig{}
+	for _, n := range columns {
+		configs = append(configs, table.ColumnConfig{Number: n, WidthMax: wideCell, WidthMaxEnforcer: text.WrapSoft})
+	}
+	g.SetColumnConfigs(configs)
 }
 
 // add appends a row. Every cell may hold foreign text.
