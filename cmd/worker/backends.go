@@ -19,9 +19,7 @@ const auto = "auto"
 
 // allBackends makes every backend as the flags want it.
 func (c *config) allBackends(log zerolog.Logger) []all.Named {
-	engine := c.docker(log)
-	engine.Project = c.ComposeProject
-	return all.All(all.Config{Python: c.Python, AllowNoIsolation: c.AllowNoIsolation, Docker: engine, Log: log})
+	return all.All(all.Config{Python: c.Python, AllowNoIsolation: c.AllowNoIsolation, Docker: c.docker(log), Log: log})
 }
 
 // choose makes the backends that --backends names, in that order.
@@ -70,8 +68,9 @@ type listed struct {
 
 // listBackends probes every backend and prints what each can do here. It
 // fails only when it cannot ask; a host without a backend is an answer.
-func listBackends(ctx context.Context, cfg *config, stdout, stderr io.Writer) int {
-	known := cfg.allBackends(zerolog.Nop())
+func listBackends(ctx context.Context, cfg *config, log zerolog.Logger, stdout, stderr io.Writer) int {
+	// What a backend cannot offer of all that it is to, it says to the log.
+	known := cfg.allBackends(log)
 	var rows []listed
 	for _, n := range known {
 		rows = append(rows, probed(ctx, n.Name, n.Backend))

@@ -50,8 +50,7 @@ type config struct {
 	MaxLimits        string            `help:"The operator's maxima, as JSON: {\"memory\":\"1GiB\",\"wall\":\"5m\"}." default:"{}" placeholder:"JSON"`
 	DrainGrace       time.Duration     `help:"How long SIGTERM waits for running jobs before it hands them back." default:"60s"`
 
-	engineFlags
-	ComposeProject string `help:"Compose project that guests' containers are labelled as part of, so that its down --remove-orphans clears them too." placeholder:"NAME"`
+	containerFlags
 
 	LogLevel string `help:"trace, debug, info, warn or error." default:"info" enum:"trace,debug,info,warn,error"`
 

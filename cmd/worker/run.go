@@ -32,7 +32,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 
 	console := consoleLog(cfg, stderr)
 	if cfg.ListBackends {
-		return listBackends(ctx, cfg, stdout, stderr)
+		return listBackends(ctx, cfg, console.Level(max(cfg.level(), zerolog.WarnLevel)), stdout, stderr)
 	}
 	if cfg.AllowNoIsolation {
 		fmt.Fprint(stderr, banner)
