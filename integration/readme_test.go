@@ -23,9 +23,17 @@ func readme(t *testing.T) map[string][]string {
 	return blocks
 }
 
-// TestReadmeCommands runs every submit command of the README, and
-// --list-backends, against a real Airlock; those that start a worker are what
-// all other tests do.
+// answers are the worker's commands that start none, with what may keep them
+// from exit code 0 on a host that is as hosts are.
+var answers = map[string]string{
+	"bin/worker --list-backends": "",
+	"bin/worker images":          "worker images: ask the engine",
+	"bin/worker doctor":          " critical\n",
+}
+
+// TestReadmeCommands runs every submit command of the README, and the answers,
+// against a real Airlock; those that start a worker are what all other tests
+// do.
 func TestReadmeCommands(t *testing.T) {
 	t.Parallel()
 	env := standaloneEnv(t)
@@ -41,7 +49,8 @@ func TestReadmeCommands(t *testing.T) {
 	ran := 0
 	for line := range strings.Lines(strings.Join(blocks["sh"], "")) {
 		line = strings.TrimSpace(line)
-		if !strings.HasPrefix(line, "bin/submit") && line != "bin/worker --list-backends" {
+		excuse, answer := answers[line]
+		if !strings.HasPrefix(line, "bin/submit") && !answer {
 			continue
 		}
 		line = strings.ReplaceAll(strings.ReplaceAll(line, "bin/", filepath.Dir(binary(t, "submit"))+"/"), "JOB", id.String())
@@ -51,12 +60,12 @@ func TestReadmeCommands(t *testing.T) {
 		for name, value := range env {
 			cmd.Env = append(cmd.Env, name+"="+value)
 		}
-		if out, err := cmd.CombinedOutput(); err != nil {
+		if out, err := cmd.CombinedOutput(); err != nil && (excuse == "" || !strings.Contains(string(out), excuse)) {
 			t.Errorf("%s: %v\n%s", line, err, out)
 		}
 		ran++
 	}
-	if ran < 4 {
+	if ran < 4+len(answers) {
 		t.Errorf("ran %d commands of the README, want all of them", ran)
 	}
 }
