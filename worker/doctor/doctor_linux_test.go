@@ -181,7 +181,7 @@ func sickVersions() []sick {
 		{"kernel version", "Dirty Pipe", text("proc/sys/kernel/osrelease", "5.10.60"), doctor.Critical, "CVE-2022-0847"},
 		{"kernel version", "Copy Fail", text("proc/sys/kernel/osrelease", "6.7.3"), doctor.Warning, "CVE-2026-31431"},
 		{"kernel version", "a distribution's", text("proc/version_signature", "Ubuntu 5.15.0-20.20-generic 5.15.20"), doctor.Warning, "CVE-2022-0847"},
-		{"kernel version", "Debian's", text("proc/version", "Linux version 6.1.0-18-amd64 (x) #1 SMP Debian 6.1.76-1 (2024)"), doctor.Warning, "6.1.76"},
+		{"kernel version", "Debian's", text("proc/version", "Linux version 6.1.0-18-amd64 (x) #1 SMP Debian 5.10.92-1 (2022)"), doctor.Warning, "5.10.92-1-deb has CVE-2022-0847"},
 		{"kernel version", "nonsense", text("proc/sys/kernel/osrelease", "six"), doctor.Info, "not understood"},
 		{"runc version", "by the engine", engine(func(e *doctor.Engine) { e.Runc = "1.1.11" }), doctor.Critical, "CVE-2024-21626"},
 		{"runc version", "by itself", func(h doctor.Host) doctor.Host {

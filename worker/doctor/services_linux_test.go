@@ -6,6 +6,7 @@ import (
 	"sync"
 	"testing"
 
+	"airlock/job"
 	"airlock/worker/doctor"
 )
 
@@ -77,6 +78,10 @@ func sickServices() []sick {
 			h.Backends = []doctor.Backend{{Name: "bubblewrap", Reason: "bwrap is not in PATH"}}
 			return h
 		}, doctor.Warning, "isolates"},
+		{"backends", "none isolates strongly", func(h doctor.Host) doctor.Host {
+			h.Backends = []doctor.Backend{{Name: "seatbelt", Isolation: job.IsolationPartial}}
+			return h
+		}, doctor.Warning, "isolates strongly"},
 		{"backends", "one is missing", func(h doctor.Host) doctor.Host {
 			h.Backends = append(h.Backends, doctor.Backend{Name: "docker", Reason: "no socket"})
 			return h
