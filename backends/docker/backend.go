@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"airlock/backends"
 )
@@ -15,7 +16,7 @@ func (b *Backend) Probe(ctx context.Context) (backends.Capabilities, error) {
 		if err != nil {
 			return backends.Capabilities{}, err
 		}
-		if err := r.tryImages(ctx, b, f); err != nil {
+		if err := b.tryRuntime(ctx, r, f); err != nil {
 			return backends.Capabilities{}, err
 		}
 		if err := r.findNetwork(ctx, b, f); err != nil {
@@ -24,6 +25,22 @@ func (b *Backend) Probe(ctx context.Context) (backends.Capabilities, error) {
 		r.facts.Store(f)
 		return b.capabilities(f), nil
 	})
+}
+
+// tryRuntime runs guests in all images, unless it is known that the runtime of
+// this variant starts none.
+func (b *Backend) tryRuntime(ctx context.Context, r *ready, f *facts) error {
+	if b.config.Runtime == "" {
+		return r.tryImages(ctx, b, f)
+	}
+	if err := b.refused.of(f, time.Now()); err != nil {
+		return err
+	}
+	err := r.tryImages(ctx, b, f)
+	if ctx.Err() == nil {
+		b.refused.note(f, time.Now(), err)
+	}
+	return err
 }
 
 // Run implements backends.Backend.

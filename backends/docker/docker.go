@@ -94,7 +94,9 @@ type Backend struct {
 	closing   chan struct{}
 	closeOnce sync.Once
 	sweepOnce sync.Once
-	sweeper   sync.WaitGroup
+	// refused is what a variant's runtime was last refused for.
+	refused refusal
+	sweeper sync.WaitGroup
 }
 
 var _ backends.Backend = (*Backend)(nil)

@@ -23,6 +23,8 @@ type facts struct {
 	cgroup  string
 	// runtime is the one that starts guests.
 	runtime string
+	// started is what the engine runs for it, where it is not the default.
+	started string
 	// rations says that the engine's kernel can bound the rate of processor
 	// time.
 	rations bool
@@ -83,7 +85,7 @@ func (f *facts) takeRuntime(info system.Info, wanted string) error {
 	if wanted == "" {
 		return nil
 	}
-	f.runtime = wanted
+	f.runtime, f.started = wanted, startedBy(info, wanted)
 	if _, ok := info.Runtimes[wanted]; ok {
 		return nil
 	}

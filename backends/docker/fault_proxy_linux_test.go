@@ -36,6 +36,8 @@ type proxy struct {
 	// starting is how many containers are being started, most how many were
 	// at once.
 	starting, most atomic.Int64
+	// starts is how many were ever started.
+	starts atomic.Int64
 }
 
 // cut is one connection to be cut, that of the first request which matches.
@@ -107,6 +109,7 @@ func (p *proxy) serve(from net.Conn) {
 		return
 	}
 	if strings.Contains(line, "/start ") {
+		p.starts.Add(1)
 		now := p.starting.Add(1)
 		defer p.starting.Add(-1)
 		for most := p.most.Load(); now > most && !p.most.CompareAndSwap(most, now); most = p.most.Load() {
@@ -301,4 +304,25 @@ func wantGone(t *testing.T, b *docker.Backend, id job.ID) {
 		}
 		return len(containersOf(t, api(t, ""), "airlock.job="+id.String())) == 0
 	})
+}
+
+// TestRefusedRuntime: a runtime that starts no guest is not tried with each
+// probe, since a start that fails can leave processes on the engine's host.
+func TestRefusedRuntime(t *testing.T) {
+	t.Parallel()
+	open(t, docker.Config{})
+	p := newProxy(t)
+	for _, runtime := range docker.Variants() {
+		b := docker.New(docker.Config{Host: p.host, Runtime: runtime})
+		defer b.Close()
+		_, first := b.Probe(t.Context())
+		before := p.starts.Load()
+		_, second := b.Probe(t.Context())
+		switch tried := p.starts.Load() > before; {
+		case first == nil && !tried:
+			t.Errorf("%s: a probe that went well was not made again", runtime)
+		case first != nil && (tried || second == nil || second.Error() != first.Error()):
+			t.Errorf("%s: got error %v after %v, tried again: %v; want the same and no try", runtime, second, first, tried)
+		}
+	}
 }
