@@ -46,9 +46,12 @@ var layers = map[string][]string{
 	"worker":          {"job", "backends"},
 	"worker/doctor":   {"job"},
 
-	"cmd/submit": {"job", "queue"},
+	"cmd/internal/secret": {},
+
+	"cmd/submit": {"job", "queue", "cmd/internal/secret"},
 	"cmd/worker": {
 		"job", "queue", "broker", "broker/provider/...", "backends", "backends/all", "backends/docker", "store", "standalone", "worker", "worker/doctor",
+		"cmd/internal/secret",
 	},
 
 	"dev/...":         {"job", "queue", "store"},

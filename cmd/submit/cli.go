@@ -9,7 +9,7 @@ import (
 // cli is the command line. The flags that stand before the commands hold for
 // all of them.
 type cli struct {
-	NATS    string           `name:"nats" placeholder:"URL" default:"nats://127.0.0.1:4222" help:"NATS server to talk to; several with commas."`
+	NATS    string           `name:"nats" placeholder:"URL" default:"nats://127.0.0.1:4222" help:"NATS server to talk to; several with commas, or file: and the path of a file that holds them."`
 	Tenant  string           `placeholder:"NAME" default:"default" help:"Whose jobs these are."`
 	Timeout job.Duration     `placeholder:"TIME" default:"10s" help:"How long to try to reach NATS, and to wait for a worker's answer."`
 	JSON    bool             `name:"json" help:"Print JSON, one document a line, in place of text and tables."`

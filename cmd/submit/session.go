@@ -8,6 +8,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"airlock/cmd/internal/secret"
 	"airlock/job"
 	"airlock/queue"
 )
@@ -32,10 +33,14 @@ func (a *app) open(ctx context.Context) (*session, error) {
 	if f.Timeout <= 0 {
 		return nil, usageError("--timeout: want more than nothing")
 	}
+	url, err := secret.Read(f.NATS)
+	if err != nil {
+		return nil, usageError("--nats: %v", err)
+	}
 	dial, cancel := context.WithTimeout(ctx, f.Timeout.Std())
 	defer cancel()
 	log := a.talk.logger()
-	nc, err := queue.Connect(dial, f.NATS, "airlock submit", log)
+	nc, err := queue.Connect(dial, url, "airlock submit", log)
 	if err != nil {
 		return nil, errors.Join(ctx.Err(), err)
 	}

@@ -31,6 +31,9 @@ func commands() []command {
 	return []command{
 		{"images", "List the images that guests can have here, or with --warm start a guest of each.", func() runner { return &imagesCommand{} }},
 		{"doctor", "Look for facts of this host that weaken isolation, and say what to do about each.", func() runner { return &doctorCommand{} }},
+		{"health", "Say whether the worker of this host takes jobs; exit code 0 is yes.", func() runner { return &healthCommand{} }},
+		{"migrate", "Bring the database to this program's schema.", func() runner { return &migrateCommand{} }},
+		{"sample-tools", "Serve the sample tools, math.add and math.echo, or with --check ask for them.", func() runner { return &sampleToolsCommand{} }},
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/rs/zerolog"
 
+	"airlock/cmd/internal/secret"
 	"airlock/job"
 )
 
@@ -33,8 +34,8 @@ type config struct {
 
 	PostgresPort int `help:"Port of the private Postgres of --standalone on 127.0.0.1; 0 takes a free one." default:"0"`
 
-	Nats     string `help:"URL of the NATS server to join, such as nats://host:4222." placeholder:"URL"`
-	Postgres string `help:"URL of the Postgres database, such as postgres://user@host/db. Better given as AIRLOCK_POSTGRES when it holds a password." placeholder:"URL"`
+	Nats     string `help:"URL of the NATS server to join, such as nats://host:4222, or file: and the path of a file that holds it." placeholder:"URL"`
+	Postgres string `help:"URL of the Postgres database, such as postgres://user@host/db. When it holds a password, better given as AIRLOCK_POSTGRES or as file: and the path of a file." placeholder:"URL"`
 
 	NatsReplicas   int           `help:"How many servers of a NATS cluster hold each stream: 1, 3 or 5, and the same for all workers." default:"1" placeholder:"N"`
 	ConnectTimeout time.Duration `help:"How long NATS and Postgres are tried at start." default:"60s"`
@@ -66,6 +67,9 @@ func parse(args []string, stdout, stderr io.Writer) (cfg *config, code int, done
 }
 
 func (c *config) validate() error {
+	if err := c.readSecrets(); err != nil {
+		return err
+	}
 	if err := job.CheckJSON([]byte(c.MaxLimits)); err != nil {
 		return fmt.Errorf("--max-limits: %w", err)
 	}
@@ -100,6 +104,17 @@ func (c *config) validate() error {
 	}
 	if !c.Standalone && (c.Nats == "" || c.Postgres == "") {
 		return fmt.Errorf("give --nats and --postgres to join a pool, or --standalone to start everything here")
+	}
+	return nil
+}
+
+// readSecrets reads the URLs that are in files.
+func (c *config) readSecrets() (err error) {
+	if c.Nats, err = secret.Read(c.Nats); err != nil {
+		return fmt.Errorf("--nats: %w", err)
+	}
+	if c.Postgres, err = secret.Read(c.Postgres); err != nil {
+		return fmt.Errorf("--postgres: %w", err)
 	}
 	return nil
 }
