@@ -79,6 +79,26 @@ test-docker: ## run what needs a Docker Engine, on one seen to here
 k8s-check: ## hold dev/k8s against the Kubernetes schema and our own rules
 	cd dev/k8s/validate && go vet . && go test .
 
+.PHONY: images
+images: ## pull or make the images that a deployment starts from
+	@host=$$(dev/dockerd.sh start); export "$$host"; dev/images.sh all runner worker
+
+.PHONY: secrets
+secrets: ## make the deployment's passwords in ./secrets
+	@dev/secrets.sh
+
+.PHONY: compose-config
+compose-config: ## have Compose check docker-compose.yml
+	@dev/compose.sh --profile submit config -q
+
+.PHONY: compose-up
+compose-up: ## start a whole Airlock in containers, and send a job through it
+	@dev/compose-up.sh
+
+.PHONY: compose-down
+compose-down: ## stop it; V=-v removes its data too
+	@host=$$(dev/dockerd.sh start); export "$$host"; dev/compose.sh --profile submit down --remove-orphans $(V)
+
 .PHONY: bench
 bench: setup build ## measure this machine; compare only the rows of one run
 	@go run ./integration/bench -bin bin

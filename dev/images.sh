@@ -1,12 +1,15 @@
 #!/usr/bin/env bash
 # Sees to the images that docker-compose.yml and the tests start from:
-# dev/images.sh all|debian|golang|nats|postgres …
+# dev/images.sh all|debian|golang|nats|postgres|runner|worker …
 #
 # One that the engine has is left alone. Else it is pulled; and where no
 # registry answers, a stand-in under the same name is made from this host's
 # packages and Go. The names are printed. DEBIAN_IMAGE, GO_IMAGE, NATS_IMAGE
 # and POSTGRES_IMAGE change them; DOCKER_HOST says which engine.
 # AIRLOCK_PULL=no makes stand-ins without asking a registry.
+#
+# runner and worker, which all leaves out, are this project's own: always built,
+# as RUNNER_IMAGE and WORKER_IMAGE.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -16,13 +19,28 @@ DEBIAN_IMAGE=${DEBIAN_IMAGE:-debian:bookworm-slim}
 GO_IMAGE=${GO_IMAGE:-golang:1.26}
 NATS_IMAGE=${NATS_IMAGE:-nats:$nats_version-alpine}
 POSTGRES_IMAGE=${POSTGRES_IMAGE:-postgres:15}
+WORKER_IMAGE=${WORKER_IMAGE:-airlock-worker:local}
+RUNNER_IMAGE=${RUNNER_IMAGE:-airlock-runner}
 postgres_major=15
 pull_seconds=60
+# Raise it when stand-ins of before are to be made again.
+recipes=1
 
 say() { echo "images: $*" >&2; }
 die() { say "$*"; exit 2; }
 
-present() { docker image inspect "$1" >/dev/null 2>&1; }
+# recipe MAKER is what a stand-in of today's making is labelled with.
+recipe() {
+	local from=dev/images/${1#make_}
+	echo "$recipes-$({ [ ! -d "$from" ] || cat "$from"/*; } | cksum | cut -d' ' -f1)"
+}
+
+# present NAME MAKER; a stand-in of another recipe counts as missing.
+present() {
+	local made
+	made=$(docker image inspect -f '{{index .Config.Labels "airlock.standin"}}' "$1" 2>/dev/null) || return
+	[ -z "$made" ] || [ "$made" = "$(recipe "$2")" ]
+}
 
 pulled() {
 	[ "${AIRLOCK_PULL:-yes}" = yes ] || return 1
@@ -34,13 +52,13 @@ pulled() {
 
 # see NAME MAKER: have the image or make it.
 see() {
-	present "$1" || pulled "$1" || "$2" || die "$1 could not be made: pull it on a host that can, and docker load it here"
+	present "$1" "$2" || pulled "$1" || "$2" || die "$1 could not be made: pull it on a host that can, and docker load it here"
 	echo "$1"
 }
 
 # A stand-in tells what it is. The builder without BuildKit is in each engine.
 build() {
-	DOCKER_BUILDKIT=0 docker build -q --label airlock.standin=true "$@" >/dev/null 2>"$work/build" ||
+	DOCKER_BUILDKIT=0 docker build -q --label "airlock.standin=$(recipe "${FUNCNAME[1]}")" "$@" >/dev/null 2>"$work/build" ||
 		{ tail -n 20 "$work/build" >&2; return 1; }
 }
 
@@ -56,7 +74,7 @@ make_debian() {
 	local exclude=() d
 	for d in doc man locale info; do exclude+=(--dpkgopt="path-exclude=/usr/share/$d/*"); done
 	mmdebstrap --quiet --variant=minbase "${exclude[@]}" bookworm - |
-		docker import --change 'CMD ["bash"]' --change 'LABEL airlock.standin=true' - "$DEBIAN_IMAGE" >/dev/null
+		docker import --change 'CMD ["bash"]' --change "LABEL airlock.standin=$(recipe make_debian)" - "$DEBIAN_IMAGE" >/dev/null
 }
 
 make_golang() {
@@ -79,7 +97,7 @@ make_nats() {
 	# In the module's own version, whose sums go.sum holds.
 	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o "$root/usr/local/bin/nats-server" github.com/nats-io/nats-server/v2
 	cp "$(command -v busybox)" "$root/bin/busybox"
-	for applet in sh cat ls wget sleep kill ps mkdir chmod rm; do ln -s busybox "$root/bin/$applet"; done
+	for applet in sh cat ls wget sleep kill ps mkdir chmod chown rm stat; do ln -s busybox "$root/bin/$applet"; done
 	install -m 0755 dev/images/nats/docker-entrypoint.sh "$root/usr/local/bin/"
 	install -m 0644 dev/images/nats/nats-server.conf "$root/etc/nats/"
 	build -t "$NATS_IMAGE" "$work/nats"
@@ -90,7 +108,36 @@ make_postgres() {
 	build -t "$POSTGRES_IMAGE" --build-arg "DEBIAN_IMAGE=$DEBIAN_IMAGE" --build-arg "MAJOR=$postgres_major" dev/images/postgres
 }
 
-debian() { present "$DEBIAN_IMAGE" || see "$DEBIAN_IMAGE" make_debian >/dev/null; }
+debian() { see "$DEBIAN_IMAGE" make_debian >/dev/null; }
+
+# builder finds a docker command that can use BuildKit: one with the buildx
+# plugin, or one from before that was split off.
+builder() {
+	local cli
+	while read -r cli; do
+		if "$cli" buildx version >/dev/null 2>&1 || [ "$("$cli" version -f '{{.Client.Version}}' | cut -d. -f1)" -lt 23 ]; then
+			echo "$cli"
+			return
+		fi
+	done < <(type -ap docker)
+	die "the worker's image needs BuildKit: install docker's buildx plugin"
+}
+
+make_worker() {
+	see "$GO_IMAGE" make_golang >/dev/null
+	local cli
+	cli=$(builder)
+	say "building $WORKER_IMAGE"
+	DOCKER_BUILDKIT=1 "$cli" build -q -f dev/compose/worker.Dockerfile -t "$WORKER_IMAGE" \
+		--build-arg "GO_IMAGE=$GO_IMAGE" --build-arg "GOPROXY=$(go env GOPROXY 2>/dev/null || true)" . >/dev/null
+	echo "$WORKER_IMAGE"
+}
+
+make_runner() {
+	say "making $RUNNER_IMAGE"
+	dev/runner-image.sh "$RUNNER_IMAGE" >/dev/null
+	echo "$RUNNER_IMAGE"
+}
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -109,6 +156,8 @@ for image in "$@"; do
 		see "$NATS_IMAGE" make_nats
 		see "$POSTGRES_IMAGE" make_postgres
 		;;
-	*) die "usage: dev/images.sh all|debian|golang|nats|postgres …" ;;
+	runner) make_runner ;;
+	worker) make_worker ;;
+	*) die "usage: dev/images.sh all|debian|golang|nats|postgres|runner|worker …" ;;
 	esac
 done

@@ -21,6 +21,24 @@ value() {
 	unset "$file"
 }
 
+# initdb wants its user to have a name, which one that was only given as a
+# number has not.
+name_user() {
+	local library
+	library=$(compgen -G '/usr/lib/*/libnss_wrapper.so' | head -n 1) || true
+	[ -n "$library" ] && ! id -un >/dev/null 2>&1 || return 0
+	NSS_WRAPPER_PASSWD=$(mktemp) NSS_WRAPPER_GROUP=$(mktemp)
+	export LD_PRELOAD=$library NSS_WRAPPER_PASSWD NSS_WRAPPER_GROUP
+	echo "postgres:x:$(id -u):$(id -g):PostgreSQL:$PGDATA:/bin/false" >"$NSS_WRAPPER_PASSWD"
+	echo "postgres:x:$(id -g):" >"$NSS_WRAPPER_GROUP"
+}
+
+unname_user() {
+	[ -n "${NSS_WRAPPER_PASSWD:-}" ] || return 0
+	rm -f "$NSS_WRAPPER_PASSWD" "$NSS_WRAPPER_GROUP"
+	unset LD_PRELOAD NSS_WRAPPER_PASSWD NSS_WRAPPER_GROUP
+}
+
 make_cluster() {
 	value POSTGRES_PASSWORD ""
 	value POSTGRES_USER postgres
@@ -74,7 +92,9 @@ fi
 mkdir -p "$PGDATA"
 chmod 0700 "$PGDATA" || true
 if [ ! -s "$PGDATA/PG_VERSION" ]; then
+	name_user
 	make_cluster
+	unname_user
 	fill_cluster
 fi
 exec "$@"

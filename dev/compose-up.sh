@@ -1,0 +1,49 @@
+#!/usr/bin/env bash
+# Starts the deployment of docker-compose.yml and sends a job through it:
+# dev/compose-up.sh [ARGUMENTS OF compose up]. It may be run again at any time;
+# what is up and as it should be stays. Progress is on stderr, what to do with
+# it on stdout.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+say() { echo "compose-up: $*" >&2; }
+
+docker_host=$(dev/dockerd.sh start)
+export "${docker_host?}"
+
+# What a person put into .env stays, and holds here too.
+dev/compose-env.sh | while IFS='=' read -r name value; do
+	grep -qs "^$name=" .env || printf '%s=%s\n' "$name" "$value" >>.env
+done
+set -a
+. ./.env
+set +a
+
+dev/images.sh nats postgres runner worker >/dev/null
+dev/secrets.sh
+
+# Guests are nobody's orphans while their jobs run.
+export COMPOSE_IGNORE_ORPHANS=true
+say "starting NATS, Postgres, the workers and the sample tools"
+dev/compose.sh up --detach --wait --wait-timeout 180 --no-build "$@" >&2 || {
+	say "not all of it came up; what the workers say:"
+	dev/compose.sh logs --tail 5 >&2
+	exit 1
+}
+
+say "sending a job through it"
+got=$(dev/compose.sh run --rm -T --no-deps submit -q run --tools math.add --code 'return (await add(a=40, b="2"))["sum"]' </dev/null)
+[ "$got" = 42 ] || { say "the job gave '$got', want 42"; exit 1; }
+
+secrets=${SECRETS_DIR:-./secrets}
+cat <<EOT
+nats      127.0.0.1:${NATS_PORT:-4222}, as submitter by $secrets/submit.env
+postgres  127.0.0.1:${POSTGRES_PORT:-5432}, as analyst by $secrets/analyst.env
+logs      dev/compose.sh logs -f worker
+submit    set -a; . $secrets/submit.env; set +a; bin/submit run --code 'return 6*7'
+   or     dev/compose.sh run --rm submit run --code 'return 6*7'
+ask       (set -a; . $secrets/analyst.env; psql -c 'SELECT job, status FROM job_results')
+workers   dev/compose.sh up -d --no-recreate --scale worker=4
+stop      make compose-down, or with its data: make compose-down V=-v
+ready
+EOT

@@ -1,0 +1,68 @@
+#!/usr/bin/env bash
+# Makes the passwords of the deployment in docker-compose.yml, and the files
+# that hold them: dev/secrets.sh [DIRECTORY]; the default is ./secrets.
+#
+# What is there is kept, so it may be run again. To change a password, remove
+# its *.password file, run this again, and see DEPLOY.md. Only the user who ran
+# it can read them: files are 0600 in a directory that is 0700.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+umask 077
+
+dir=${1:-${SECRETS_DIR:-./secrets}}
+nats_port=${NATS_PORT:-4222}
+postgres_port=${POSTGRES_PORT:-5432}
+
+# Containers run as the user whose files these are; root's run as nobody in
+# particular, to whom the files are given.
+if [ "$(id -u)" = 0 ]; then owner=65532:65532; else owner=$(id -u):$(id -g); fi
+
+mkdir -p "$dir"
+chmod 0700 "$dir"
+
+password() { # NAME
+	local file=$dir/$1.password
+	if [ ! -s "$file" ]; then
+		# 256 bits; the letters need no quoting in URLs and configurations.
+		od -An -v -tx1 -N32 /dev/urandom | tr -d ' \n' >"$file.new"
+		mv "$file.new" "$file"
+		made=yes
+	fi
+	cat "$file"
+}
+
+# Whole or not at all, and in place where a running container has it mounted.
+write() { # NAME
+	local text
+	text=$(cat)
+	[ -f "$dir/$1" ] && [ "$(cat "$dir/$1")" = "$text" ] || printf '%s\n' "$text" >"$dir/$1"
+}
+
+made=
+admin=$(password postgres-admin)
+owner_db=$(password postgres-owner)
+worker_db=$(password postgres-worker)
+analyst_db=$(password postgres-analyst)
+worker_nats=$(password nats-worker)
+provider_nats=$(password nats-provider)
+submitter_nats=$(password nats-submitter)
+: "$admin"
+
+write worker-nats <<<"nats://worker:$worker_nats@nats:4222"
+write provider-nats <<<"nats://provider:$provider_nats@nats:4222"
+write submitter-nats <<<"nats://submitter:$submitter_nats@nats:4222"
+write worker-postgres <<<"postgres://airlock_worker:$worker_db@postgres:5432/airlock?sslmode=disable"
+write owner-postgres <<<"postgres://airlock_owner:$owner_db@postgres:5432/airlock?sslmode=disable"
+write nats-passwords.conf <<EOT
+WORKER: "$worker_nats"
+PROVIDER: "$provider_nats"
+SUBMITTER: "$submitter_nats"
+EOT
+
+# For people on this host.
+write submit.env <<<"AIRLOCK_NATS=nats://submitter:$submitter_nats@127.0.0.1:$nats_port"
+write analyst.env <<<"PGPASSWORD=$analyst_db PGHOST=127.0.0.1 PGPORT=$postgres_port PGUSER=airlock_analyst PGDATABASE=airlock"
+
+chmod 0600 "$dir"/*
+chown -R "$owner" "$dir"
+if [ -n "$made" ]; then echo "secrets: made passwords in $dir" >&2; fi
