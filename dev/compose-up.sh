@@ -11,13 +11,14 @@ say() { echo "compose-up: $*" >&2; }
 docker_host=$(dev/dockerd.sh start)
 export "${docker_host?}"
 
-# What a person put into .env stays, and holds here too.
+# What a person put into the environment or .env stays.
 dev/compose-env.sh | while IFS='=' read -r name value; do
-	grep -qs "^$name=" .env || printf '%s=%s\n' "$name" "$value" >>.env
+	[ -n "${!name:-}" ] || grep -qs "^$name=" .env || printf '%s=%s\n' "$name" "$value" >>.env
 done
-set -a
-. ./.env
-set +a
+# As Compose reads it: the environment comes first.
+while IFS='=' read -r name value; do
+	[[ ! $name =~ ^[A-Z_]+$ ]] || [ -n "${!name:-}" ] || export "$name=$value"
+done < <(cat .env 2>/dev/null || true)
 
 dev/images.sh nats postgres runner worker >/dev/null
 dev/secrets.sh
