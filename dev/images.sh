@@ -135,7 +135,9 @@ make_worker() {
 
 make_runner() {
 	say "making $RUNNER_IMAGE"
-	dev/runner-image.sh "$RUNNER_IMAGE" >/dev/null
+	local how=auto
+	[ "${AIRLOCK_PULL:-yes}" = yes ] || how=host
+	docker tag "$(dev/runner-image.sh plain $how)" "$RUNNER_IMAGE"
 	echo "$RUNNER_IMAGE"
 }
 

@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -66,7 +67,7 @@ func TestComposeDeployment(t *testing.T) {
 		t.Fatalf("down: %d %s", got.code, got.stderr)
 	}
 	for _, what := range [][]string{{"ps", "-aq"}, {"network", "ls", "-q"}, {"volume", "ls", "-q"}} {
-		if left := docker(t, append(what, "--filter", "label=com.docker.compose.project="+d.project)...); left != "" {
+		if left := engine(t, append(what, "--filter", "label=com.docker.compose.project="+d.project)...); left != "" {
 			t.Errorf("docker %s: %q is left, want nothing", what[0], left)
 		}
 	}
@@ -78,10 +79,14 @@ func requireEngine(t *testing.T) {
 		t.Skip("makes images and runs a thousand jobs in containers")
 	}
 	require(t, "docker", "docker")
-	if out, err := exec.Command("docker", "version").CombinedOutput(); err != nil {
-		require(t, "docker", "no-engine-answers")
-		t.Fatalf("docker version: %v %s", err, out) // not reached: nothing is called that
+	out, err := exec.Command("docker", "version").CombinedOutput()
+	if err == nil {
+		return
 	}
+	if slices.Contains(strings.Split(os.Getenv("AIRLOCK_REQUIRE"), ","), "docker") {
+		t.Fatalf("docker is required, and no engine answers: %v %s", err, out)
+	}
+	t.Skipf("no Docker Engine answers: see dev/dockerd.sh start; %v", err)
 }
 
 func newDeployment(t *testing.T) *deployment {
@@ -140,12 +145,12 @@ func (d *deployment) down(t *testing.T) said {
 // containers are the running ones of a service, oldest first.
 func (d *deployment) containers(t *testing.T, service string) []string {
 	t.Helper()
-	ids := strings.Fields(docker(t, "ps", "-q", "--no-trunc",
+	ids := strings.Fields(engine(t, "ps", "-q", "--no-trunc",
 		"--filter", "label=com.docker.compose.project="+d.project, "--filter", "label=com.docker.compose.service="+service))
 	return ids
 }
 
-func docker(t *testing.T, args ...string) string {
+func engine(t *testing.T, args ...string) string {
 	t.Helper()
 	out, err := exec.Command("docker", args...).Output()
 	if err != nil {
@@ -231,7 +236,7 @@ func (d *deployment) killWorker(t *testing.T, analyst *pgx.Conn, id string) {
 	if len(d.containers(t, "guest")) == 0 {
 		t.Error("no guest is labelled as the project's")
 	}
-	docker(t, "kill", "--signal", "KILL", id)
+	engine(t, "kill", "--signal", "KILL", id)
 	if left := count(`SELECT count(*) FROM job_results WHERE batch = 'half-way' AND status IS NULL`); left == 0 {
 		t.Error("the worker was killed when all was over: nothing was tested")
 	}
