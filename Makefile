@@ -75,6 +75,11 @@ test-docker: ## run what needs a Docker Engine, on one seen to here
 	@host=$$(dev/dockerd.sh start); export "$$host"; dev/runner-image.sh; \
 	AIRLOCK_REQUIRE=docker go test -race -timeout 12m ./backends/docker
 
+.PHONY: test-compose
+test-compose: ## run a batch through docker-compose.yml and kill a worker in it
+	@host=$$(dev/dockerd.sh start); export "$$host"; \
+	AIRLOCK_REQUIRE=docker go test -timeout 20m -run 'Compose|Secrets' ./integration
+
 .PHONY: k8s-check
 k8s-check: ## hold dev/k8s against the Kubernetes schema and our own rules
 	cd dev/k8s/validate && go vet . && go test .
