@@ -26,7 +26,7 @@ password() { # NAME
 		# 256 bits; the letters need no quoting in URLs and configurations.
 		od -An -v -tx1 -N32 /dev/urandom | tr -d ' \n' >"$file.new"
 		mv "$file.new" "$file"
-		made=yes
+		echo "secrets: made $file" >&2
 	fi
 	cat "$file"
 }
@@ -38,15 +38,13 @@ write() { # NAME
 	[ -f "$dir/$1" ] && [ "$(cat "$dir/$1")" = "$text" ] || printf '%s\n' "$text" >"$dir/$1"
 }
 
-made=
-admin=$(password postgres-admin)
+password postgres-admin >/dev/null
 owner_db=$(password postgres-owner)
 worker_db=$(password postgres-worker)
 analyst_db=$(password postgres-analyst)
 worker_nats=$(password nats-worker)
 provider_nats=$(password nats-provider)
 submitter_nats=$(password nats-submitter)
-: "$admin"
 
 write worker-nats <<<"nats://worker:$worker_nats@nats:4222"
 write provider-nats <<<"nats://provider:$provider_nats@nats:4222"
@@ -65,4 +63,3 @@ write analyst.env <<<"PGPASSWORD=$analyst_db PGHOST=127.0.0.1 PGPORT=$postgres_p
 
 chmod 0600 "$dir"/*
 chown -R "$owner" "$dir"
-if [ -n "$made" ]; then echo "secrets: made passwords in $dir" >&2; fi
