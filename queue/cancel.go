@@ -46,7 +46,11 @@ func (q *Queue) Cancel(ctx context.Context, tenant string, target CancelTarget) 
 	if err != nil {
 		return fmt.Errorf("encode cancellation: %w", err)
 	}
-	if _, err := q.cancelsKV.Put(ctx, key, value); err != nil {
+	err = q.once(ctx, func(ctx context.Context) error {
+		_, err := q.cancelsKV.Put(ctx, key, value)
+		return err
+	})
+	if err != nil {
 		return fmt.Errorf("cancel: %w", err)
 	}
 	return nil

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -21,10 +22,11 @@ const (
 	reconnectWait = 200 * time.Millisecond
 )
 
-// Connect dials the NATS server at url and keeps trying until ctx ends; its
-// error then wraps ErrUnreachable, the context's cause and the last failure.
-// Once connected, the connection reconnects for ever, and says in the log when
-// it is lost and when it is back. The caller closes it.
+// Connect dials the NATS server at url, or one of those of a cluster whose urls
+// have commas between, and keeps trying until ctx ends; its error then wraps
+// ErrUnreachable, the context's cause and the last failure. Once connected, the
+// connection reconnects for ever, and says in the log when it is lost and when
+// it is back. The caller closes it.
 func Connect(ctx context.Context, url, name string, log zerolog.Logger) (*nats.Conn, error) {
 	log = log.With().Str("nats", redact(url)).Logger()
 	told := ""
@@ -83,11 +85,16 @@ func logAsync(log zerolog.Logger, sub *nats.Subscription, err error) {
 	event.Msg("nats reported an error")
 }
 
-// redact hides a password in a server's address.
-func redact(address string) string {
-	u, err := url.Parse(address)
-	if err != nil {
-		return "(unreadable address)"
+// redact hides the passwords in the addresses of one server, or of several
+// with commas between.
+func redact(addresses string) string {
+	list := strings.Split(addresses, ",")
+	for i, address := range list {
+		u, err := url.Parse(strings.TrimSpace(address))
+		if err != nil {
+			return "(unreadable address)"
+		}
+		list[i] = u.Redacted()
 	}
-	return u.Redacted()
+	return strings.Join(list, ",")
 }

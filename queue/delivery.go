@@ -14,7 +14,9 @@ import (
 
 const (
 	ackTimeout = 2 * time.Second
-	ackTries   = 3
+	// ackPatience outlasts an election. What is not acknowledged waits out
+	// AckWait, and all that time the queue is not empty.
+	ackPatience = 15 * time.Second
 	// ackAgain is the pause before another try: a server that restarts
 	// answers at once that nobody responds.
 	ackAgain = 250 * time.Millisecond
@@ -111,14 +113,14 @@ func delivery(a arrival, msg jetstream.Msg) job.Delivery {
 // ackDelivery acknowledges and waits for the queue's word. A second call finds
 // the message acknowledged, which is what it wants.
 func ackDelivery(ctx context.Context, msg jetstream.Msg) (err error) {
-	for range ackTries {
+	for giveUp := time.Now().Add(ackPatience); ; {
 		once, cancel := context.WithTimeout(ctx, ackTimeout)
 		err = msg.DoubleAck(once)
 		cancel()
 		if err == nil || errors.Is(err, jetstream.ErrMsgAlreadyAckd) {
 			return nil
 		}
-		if pause(ctx, ackAgain) != nil {
+		if time.Now().After(giveUp) || pause(ctx, ackAgain) != nil {
 			break
 		}
 	}

@@ -51,7 +51,11 @@ func (q *Queue) registerLane(ctx context.Context, r job.Requirement) error {
 	if err != nil {
 		return fmt.Errorf("encode requirement: %w", err)
 	}
-	if _, err := q.lanesKV.Create(ctx, laneKey(lane), doc); err != nil && !errors.Is(err, jetstream.ErrKeyExists) {
+	err = q.once(ctx, func(ctx context.Context) error {
+		_, err := q.lanesKV.Create(ctx, laneKey(lane), doc)
+		return err
+	})
+	if err != nil && !errors.Is(err, jetstream.ErrKeyExists) {
 		return fmt.Errorf("register lane %s: %w", lane, err)
 	}
 	q.lanes.put(laneKey(lane), r)

@@ -46,8 +46,10 @@ func (q *Queue) Advertise(ctx context.Context, p Presence) error {
 	if err != nil {
 		return fmt.Errorf("encode presence: %w", err)
 	}
+	asked := time.Now()
 	_, err = q.workersKV.Put(ctx, p.ID, doc)
-	if errors.Is(err, jetstream.ErrNoStreamResponse) || errors.Is(err, nats.ErrNoResponders) {
+	q.answered(asked, err)
+	if (errors.Is(err, jetstream.ErrNoStreamResponse) || errors.Is(err, nats.ErrNoResponders)) && q.lost(ctx) {
 		q.cfg.Log.Warn().Msg("the queue is gone from the server and is set up again")
 		if err = q.setUp(ctx); err == nil {
 			_, err = q.workersKV.Put(ctx, p.ID, doc)
@@ -57,6 +59,16 @@ func (q *Queue) Advertise(ctx context.Context, p Presence) error {
 		return fmt.Errorf("advertise worker: %w", err)
 	}
 	return nil
+}
+
+// lost reports whether the server has the bucket of workers no more. A cluster
+// that elects a leader only does not answer.
+func (q *Queue) lost(ctx context.Context) bool {
+	err := q.once(ctx, func(ctx context.Context) error {
+		_, err := q.js.KeyValue(ctx, bucketWorkers)
+		return err
+	})
+	return errors.Is(err, jetstream.ErrBucketNotFound)
 }
 
 // Withdraw takes a worker out of view at once. Withdrawing one that is not

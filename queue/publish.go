@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -28,6 +29,12 @@ const (
 const (
 	codeLimitExceeded jetstream.ErrorCode = 10077
 	codeIngestBusy    jetstream.ErrorCode = 10167
+	// codeUnavailable comes of a cluster that has no leader just now, and
+	// codeKeyBusy of a key that another is writing.
+	codeUnavailable jetstream.ErrorCode = 10008
+	codeKeyBusy     jetstream.ErrorCode = 10163
+	// codeNoCluster refuses replicas.
+	codeNoCluster jetstream.ErrorCode = 10074
 )
 
 // publish stores msg and waits for the stream's word. It tries again, under
@@ -51,7 +58,9 @@ func (q *Queue) publish(ctx context.Context, msg *nats.Msg, id string) error {
 func (q *Queue) publishOnce(ctx context.Context, msg *nats.Msg, id string) error {
 	ctx, cancel := context.WithTimeout(ctx, publishTimeout)
 	defer cancel()
+	asked := time.Now()
 	_, err := q.js.PublishMsg(ctx, msg, jetstream.WithMsgID(id))
+	q.answered(asked, err)
 	return err
 }
 
@@ -66,7 +75,7 @@ func transient(err error) bool {
 		}
 	}
 	var api *jetstream.APIError
-	return errors.As(err, &api) && api.ErrorCode == codeIngestBusy
+	return errors.As(err, &api) && slices.Contains([]jetstream.ErrorCode{codeIngestBusy, codeUnavailable, codeKeyBusy}, api.ErrorCode)
 }
 
 // translate gives the driver's errors our names.

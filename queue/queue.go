@@ -37,8 +37,9 @@ type Config struct {
 	// WorkerTTL is how long a worker is shown without advertising again;
 	// 30 s by default.
 	WorkerTTL time.Duration
-	// Replicas is how many servers of a cluster hold the streams; 1 by
-	// default.
+	// Replicas is how many servers of a cluster hold the streams; by default
+	// three, or one where the server is no cluster's. A cluster of two needs
+	// it said.
 	Replicas int
 	// MemoryStorage keeps the streams in memory, for tests: nothing then
 	// survives a restart of the server.
@@ -52,7 +53,6 @@ func (c Config) withDefaults() Config {
 	c.ResultsAge = cmp.Or(c.ResultsAge, 7*24*time.Hour)
 	c.AckWait = cmp.Or(c.AckWait, job.AckWait)
 	c.WorkerTTL = cmp.Or(c.WorkerTTL, 30*time.Second)
-	c.Replicas = cmp.Or(c.Replicas, 1)
 	return c
 }
 
@@ -69,6 +69,7 @@ type Queue struct {
 	// cancels is nil in a queue that was attached to.
 	cancels *view[cancellation]
 
+	hearing hearing
 	end     context.CancelCauseFunc
 	running sync.WaitGroup
 }

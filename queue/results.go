@@ -171,14 +171,15 @@ func (r *Results) open(ctx context.Context) (jetstream.MessagesContext, error) {
 	if r.last > 0 {
 		cfg.DeliverPolicy, cfg.OptStartSeq = jetstream.DeliverByStartSequencePolicy, r.last+1
 	}
-	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
-	defer cancel()
-	consumer, err := r.q.js.OrderedConsumer(ctx, streamResults, cfg)
+	err := r.q.once(ctx, func(ctx context.Context) (err error) {
+		r.consumer, err = r.q.js.OrderedConsumer(ctx, streamResults, cfg)
+		return err
+	})
 	if err != nil {
+		r.consumer = nil
 		return nil, err
 	}
-	r.consumer = consumer
-	r.messages, err = consumer.Messages(jetstream.PullMaxMessages(resultsAhead),
+	r.messages, err = r.consumer.Messages(jetstream.PullMaxMessages(resultsAhead),
 		jetstream.PullExpiry(resultsExpiry), jetstream.PullHeartbeat(resultsHeartbeat))
 	return r.messages, err
 }

@@ -14,6 +14,8 @@ import (
 
 const (
 	requestTimeout = 5 * time.Second
+	// clusterReplicas outlive the loss of one server. More cost every publish.
+	clusterReplicas = 3
 	// dedupeWindow only guards the retries of one publish, which give up
 	// after publishPatience; uniqueness of a job is the database's.
 	dedupeWindow = 2 * time.Minute
@@ -36,25 +38,53 @@ type stores struct {
 	blobs                                 jetstream.ObjectStore
 }
 
-// setUp creates or updates streams and buckets. QUEUED comes before JOBS, so
-// that no job enters without being recorded.
+// setUp creates or updates streams and buckets. Only a server that is no
+// cluster's says so when it is asked for replicas; one of a cluster that is too
+// small, or not whole just now, must not make replicated streams single ones.
 func (q *Queue) setUp(ctx context.Context) error {
+	if q.cfg.Replicas > 0 {
+		return q.setUpOn(ctx, q.cfg.Replicas)
+	}
+	err := q.setUpOn(ctx, clusterReplicas)
+	var api *jetstream.APIError
+	if errors.As(err, &api) && api.ErrorCode == codeNoCluster {
+		return q.setUpOn(ctx, 1)
+	}
+	return err
+}
+
+// setUpOn sets up on so many servers. QUEUED comes before JOBS, so that no job
+// enters without being recorded.
+func (q *Queue) setUpOn(ctx context.Context, replicas int) error {
 	for _, cfg := range []jetstream.StreamConfig{q.queuedStream(), q.jobsStream(), q.resultsStream()} {
-		if _, err := q.js.CreateOrUpdateStream(ctx, cfg); err != nil {
-			return fmt.Errorf("set up stream %s: %w", cfg.Name, err)
+		cfg.Replicas = replicas
+		err := q.insist(ctx, func(ctx context.Context) error {
+			_, err := q.js.CreateOrUpdateStream(ctx, cfg)
+			return err
+		})
+		if err != nil {
+			return fmt.Errorf("set up stream %s with %d replicas: %w", cfg.Name, replicas, err)
 		}
 	}
 	for _, cfg := range q.bucketConfigs() {
-		if _, err := q.js.CreateOrUpdateKeyValue(ctx, cfg); err != nil {
-			return fmt.Errorf("set up bucket %s: %w", cfg.Bucket, err)
+		cfg.Replicas = replicas
+		err := q.insist(ctx, func(ctx context.Context) error {
+			_, err := q.js.CreateOrUpdateKeyValue(ctx, cfg)
+			return err
+		})
+		if err != nil {
+			return fmt.Errorf("set up bucket %s with %d replicas: %w", cfg.Bucket, replicas, err)
 		}
 	}
-	_, err := q.js.CreateOrUpdateObjectStore(ctx, jetstream.ObjectStoreConfig{
-		Bucket: bucketBlobs, Description: "Airlock: bodies too large for a message, by their SHA-256",
-		TTL: blobsTTL, Storage: q.storage(), Replicas: q.cfg.Replicas,
+	err := q.insist(ctx, func(ctx context.Context) error {
+		_, err := q.js.CreateOrUpdateObjectStore(ctx, jetstream.ObjectStoreConfig{
+			Bucket: bucketBlobs, Description: "Airlock: bodies too large for a message, by their SHA-256",
+			TTL: blobsTTL, Storage: q.storage(), Replicas: replicas,
+		})
+		return err
 	})
 	if err != nil {
-		return fmt.Errorf("set up object store %s: %w", bucketBlobs, err)
+		return fmt.Errorf("set up object store %s with %d replicas: %w", bucketBlobs, replicas, err)
 	}
 	return nil
 }
@@ -70,7 +100,7 @@ func (q *Queue) jobsStream() jetstream.StreamConfig {
 	return jetstream.StreamConfig{
 		Name: streamJobs, Description: "Airlock: jobs that are waiting or running",
 		Subjects:  []string{prefixJobs + ".*.*.*"},
-		Retention: jetstream.WorkQueuePolicy, Storage: q.storage(), Replicas: q.cfg.Replicas,
+		Retention: jetstream.WorkQueuePolicy, Storage: q.storage(),
 		// New jobs are refused where old ones would otherwise be dropped.
 		Discard: jetstream.DiscardNew, DiscardNewPerSubject: true,
 		MaxMsgsPerSubject: q.cfg.MaxPerTenant, MaxMsgs: q.cfg.MaxJobs, MaxBytes: q.cfg.MaxBytes,
@@ -85,7 +115,7 @@ func (q *Queue) queuedStream() jetstream.StreamConfig {
 	return jetstream.StreamConfig{
 		Name: streamQueued, Description: "Airlock: jobs that entered the queue and are not yet recorded",
 		Subjects:  []string{prefixQueued + ".*.*.*"},
-		Retention: jetstream.WorkQueuePolicy, Storage: q.storage(), Replicas: q.cfg.Replicas,
+		Retention: jetstream.WorkQueuePolicy, Storage: q.storage(),
 		Discard: jetstream.DiscardOld, MaxAge: queuedAge, Duplicates: dedupeWindow,
 		RePublish: &jetstream.RePublish{Source: prefixQueued + ".>", Destination: prefixBell + ".>", HeadersOnly: true},
 	}
@@ -97,7 +127,7 @@ func (q *Queue) resultsStream() jetstream.StreamConfig {
 	return jetstream.StreamConfig{
 		Name: streamResults, Description: "Airlock: results, for those who wait",
 		Subjects:  []string{prefixResults + ".*.*.*"},
-		Retention: jetstream.LimitsPolicy, Storage: q.storage(), Replicas: q.cfg.Replicas,
+		Retention: jetstream.LimitsPolicy, Storage: q.storage(),
 		Discard: jetstream.DiscardOld, MaxAge: q.cfg.ResultsAge, MaxMsgsPerSubject: 1,
 		MaxMsgSize: int32(maxMessage), Duplicates: min(dedupeWindow, q.cfg.ResultsAge), AllowDirect: true,
 	}
@@ -107,7 +137,7 @@ func (q *Queue) bucketConfigs() []jetstream.KeyValueConfig {
 	bucket := func(name, about string, ttl time.Duration) jetstream.KeyValueConfig {
 		return jetstream.KeyValueConfig{
 			Bucket: name, Description: "Airlock: " + about, History: 1, TTL: ttl, LimitMarkerTTL: markerTTL,
-			Storage: q.storage(), Replicas: q.cfg.Replicas,
+			Storage: q.storage(),
 		}
 	}
 	lanes := bucket(bucketLanes, "the requirement behind each lane's name", 0)
@@ -123,18 +153,26 @@ func (q *Queue) bucketConfigs() []jetstream.KeyValueConfig {
 }
 
 // bind looks the buckets up.
-func (q *Queue) bind(ctx context.Context) (err error) {
+func (q *Queue) bind(ctx context.Context) error {
 	for _, b := range []struct {
 		name string
 		into *jetstream.KeyValue
 	}{
 		{bucketLanes, &q.lanesKV}, {bucketWorkers, &q.workersKV}, {bucketCancels, &q.cancelsKV}, {bucketKeys, &q.keysKV},
 	} {
-		if *b.into, err = q.js.KeyValue(ctx, b.name); err != nil {
+		err := q.insist(ctx, func(ctx context.Context) (err error) {
+			*b.into, err = q.js.KeyValue(ctx, b.name)
+			return err
+		})
+		if err != nil {
 			return bindError("bucket "+b.name, err)
 		}
 	}
-	if q.blobs, err = q.js.ObjectStore(ctx, bucketBlobs); err != nil {
+	err := q.insist(ctx, func(ctx context.Context) (err error) {
+		q.blobs, err = q.js.ObjectStore(ctx, bucketBlobs)
+		return err
+	})
+	if err != nil {
 		return bindError("object store "+bucketBlobs, err)
 	}
 	return nil

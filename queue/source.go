@@ -117,13 +117,15 @@ func (m *membership) broken() bool {
 // other lanes' jobs. There is no BackOff, which distorts delays, and no
 // MaxDeliver, which strands messages.
 func (q *Queue) laneConsumer(ctx context.Context, lane string, priority job.Priority) (jetstream.Consumer, error) {
-	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
-	defer cancel()
 	filter := laneFilter(prefixJobs, lane, priority)
-	consumer, err := q.js.CreateOrUpdateConsumer(ctx, streamJobs, jetstream.ConsumerConfig{
-		Durable: consumerName(lane, priority), FilterSubject: filter,
-		AckPolicy: jetstream.AckExplicitPolicy, AckWait: q.cfg.AckWait, MaxDeliver: -1, MaxAckPending: maxInFlight,
-		Description: "Airlock: workers that satisfy lane " + lane,
+	var consumer jetstream.Consumer
+	err := q.once(ctx, func(ctx context.Context) (err error) {
+		consumer, err = q.js.CreateOrUpdateConsumer(ctx, streamJobs, jetstream.ConsumerConfig{
+			Durable: consumerName(lane, priority), FilterSubject: filter,
+			AckPolicy: jetstream.AckExplicitPolicy, AckWait: q.cfg.AckWait, MaxDeliver: -1, MaxAckPending: maxInFlight,
+			Description: "Airlock: workers that satisfy lane " + lane,
+		})
+		return err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("create consumer: %w", err)

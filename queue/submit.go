@@ -126,17 +126,18 @@ func (q *Queue) claimKey(ctx context.Context, j *job.Job) (job.ID, error) {
 
 // createKey makes the key, or returns the value that it has already.
 func (q *Queue) createKey(ctx context.Context, key string, value []byte) (taken []byte, err error) {
-	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
-	defer cancel()
-	_, err = q.keysKV.Create(ctx, key, value)
-	if !errors.Is(err, jetstream.ErrKeyExists) {
-		return nil, err
-	}
-	entry, err := q.keysKV.Get(ctx, key)
-	if err != nil {
-		return nil, err
-	}
-	return entry.Value(), nil
+	err = q.once(ctx, func(ctx context.Context) error {
+		_, err := q.keysKV.Create(ctx, key, value)
+		if !errors.Is(err, jetstream.ErrKeyExists) {
+			return err
+		}
+		entry, err := q.keysKV.Get(ctx, key)
+		if err == nil {
+			taken = entry.Value()
+		}
+		return err
+	})
+	return taken, err
 }
 
 func compareClaim(j *job.Job, digest string, value []byte) (job.ID, error) {
