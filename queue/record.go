@@ -20,6 +20,9 @@ const (
 	// it is extended while the sink fails.
 	recordAckWait  = time.Minute
 	recordInFlight = 16 * recordBatch
+	// recordPause is between two tries to find the consumer, which an election
+	// takes away for seconds.
+	recordPause    = time.Second
 	recordAgainMin = 100 * time.Millisecond
 	recordAgainMax = 10 * time.Second
 )
@@ -40,7 +43,7 @@ func (q *Queue) Record(ctx context.Context, sink func(ctx context.Context, batch
 		if ctx.Err() == nil {
 			q.cfg.Log.Warn().Err(err).Msg("recording was interrupted, trying again")
 		}
-		_ = pause(ctx, recordAgainMin)
+		_ = pause(ctx, recordPause)
 	}
 	return nil
 }
@@ -52,12 +55,14 @@ type recorder struct {
 }
 
 func (q *Queue) recorderConsumer(ctx context.Context) (jetstream.Consumer, error) {
-	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
-	defer cancel()
-	consumer, err := q.js.CreateOrUpdateConsumer(ctx, streamQueued, jetstream.ConsumerConfig{
-		Durable: recorderName, AckPolicy: jetstream.AckExplicitPolicy, AckWait: recordAckWait,
-		MaxDeliver: -1, MaxAckPending: recordInFlight,
-		Description: "Airlock: whoever writes queued jobs to the database",
+	var consumer jetstream.Consumer
+	err := q.once(ctx, func(ctx context.Context) (err error) {
+		consumer, err = q.js.CreateOrUpdateConsumer(ctx, streamQueued, jetstream.ConsumerConfig{
+			Durable: recorderName, AckPolicy: jetstream.AckExplicitPolicy, AckWait: recordAckWait,
+			MaxDeliver: -1, MaxAckPending: recordInFlight,
+			Description: "Airlock: whoever writes queued jobs to the database",
+		})
+		return err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("create recorder: %w", err)
