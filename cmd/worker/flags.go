@@ -34,10 +34,10 @@ type config struct {
 
 	PostgresPort int `help:"Port of the private Postgres of --standalone on 127.0.0.1; 0 takes a free one." default:"0"`
 
-	Nats     string `help:"URL of the NATS server to join, such as nats://host:4222, or file: and the path of a file that holds it." placeholder:"URL"`
+	Nats     string `help:"URL of the NATS server to join, such as nats://host:4222, those of a cluster's servers with commas between, or file: and the path of a file that holds it." placeholder:"URL"`
 	Postgres string `help:"URL of the Postgres database, such as postgres://user@host/db. When it holds a password, better given as AIRLOCK_POSTGRES or as file: and the path of a file." placeholder:"URL"`
 
-	NatsReplicas   int           `help:"How many servers of a NATS cluster hold each stream: 1, 3 or 5, and the same for all workers." default:"1" placeholder:"N"`
+	NatsReplicas   int           `help:"How many servers of a NATS cluster hold each stream: 1, 3 or 5, and the same for all workers; 0 means three of a cluster's, or the one there is." default:"0" placeholder:"N"`
 	ConnectTimeout time.Duration `help:"How long NATS and Postgres are tried at start." default:"60s"`
 
 	Backends         []string          `help:"Backends to offer, in order of preference; auto offers all that isolate and work here." default:"auto" placeholder:"NAME,…"`
@@ -76,8 +76,8 @@ func (c *config) validate() error {
 	if err := json.Unmarshal([]byte(c.MaxLimits), &c.max, json.RejectUnknownMembers(true)); err != nil {
 		return fmt.Errorf("--max-limits: %w", err)
 	}
-	if c.NatsReplicas < 1 || c.NatsReplicas > 5 || c.NatsReplicas%2 == 0 {
-		return fmt.Errorf("--nats-replicas is %d, want 1, 3 or 5", c.NatsReplicas)
+	if !slices.Contains([]int{0, 1, 3, 5}, c.NatsReplicas) {
+		return fmt.Errorf("--nats-replicas is %d, want 1, 3 or 5, or 0 to leave it to the cluster", c.NatsReplicas)
 	}
 	if c.Slots < 0 || c.Slots > 4096 {
 		return fmt.Errorf("--slots is %d, want 0 to 4096", c.Slots)
@@ -96,7 +96,7 @@ func (c *config) validate() error {
 	if c.ListBackends {
 		return nil
 	}
-	if c.Standalone && c.NatsReplicas != 1 {
+	if c.Standalone && c.NatsReplicas > 1 {
 		return fmt.Errorf("--standalone is one NATS server; leave --nats-replicas away")
 	}
 	if c.Standalone && (c.Nats != "" || c.Postgres != "") {

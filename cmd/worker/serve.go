@@ -20,6 +20,9 @@ const (
 	// advertiseEvery is a third of the presence's life, so that two may be
 	// lost.
 	advertiseEvery = 10 * time.Second
+	// advertiseAgain is sooner, for a request that an election swallowed took
+	// half of that life already.
+	advertiseAgain = time.Second
 	// leadEvery is how often a worker that does not lead asks to.
 	leadEvery = 5 * time.Second
 	// lastWords bounds what is still told when the worker ends.
@@ -139,8 +142,10 @@ func (p *pool) advertise(ctx context.Context) {
 	defer tick.Stop()
 	for {
 		here := p.presence()
+		tick.Reset(advertiseEvery)
 		if err := p.queue.Advertise(ctx, here); err != nil && ctx.Err() == nil {
 			p.log.Warn().Err(err).Msg("presence not advertised")
+			tick.Reset(advertiseAgain)
 		}
 		if err := p.store.WorkerSeen(ctx, record(here)); err != nil && ctx.Err() == nil {
 			p.log.Warn().Err(err).Msg("presence not recorded")
