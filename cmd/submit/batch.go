@@ -160,7 +160,12 @@ func (b *batch) place(ctx context.Context, j *job.Job) (queue.Receipt, error) {
 			b.lanes.took(receipt.Lane)
 			return receipt, nil
 		}
-		if !errors.As(err, &unplaceable) || !b.lanes.worthWaiting(unplaceable.Lane, first) || b.served(ctx, unplaceable.Requirement) {
+		if !errors.As(err, &unplaceable) || !b.lanes.worthWaiting(unplaceable.Lane, first) {
+			return receipt, err
+		}
+		// A refusal that saw no worker at all says nothing of this job: while
+		// a cluster elects, our view of the workers may be behind.
+		if unplaceable.Workers > 0 && b.served(ctx, unplaceable.Requirement) {
 			return receipt, err
 		}
 		b.talk.seldom("unplaceable", "waiting: the workers of lane %s have gone", unplaceable.Lane)
