@@ -56,6 +56,7 @@ func TestMain(m *testing.M) {
 	if shared.worker != nil {
 		shared.worker.stop()
 	}
+	removeContainers()
 	os.RemoveAll(binaries.dir)
 	os.RemoveAll(shared.dir)
 	os.Exit(code)
@@ -227,7 +228,13 @@ type said struct {
 // submit runs the submit command against the given environment.
 func submit(t testing.TB, env map[string]string, stdin string, args ...string) said {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+	return submitWithin(context.Background(), t, env, stdin, args...)
+}
+
+// submitWithin ends the command when ctx ends.
+func submitWithin(ctx context.Context, t testing.TB, env map[string]string, stdin string, args ...string) said {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(ctx, 3*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, binary(t, "submit"), args...)
 	cmd.Env = os.Environ()
