@@ -67,7 +67,7 @@ func TestComposeDeployment(t *testing.T) {
 		t.Fatalf("down: %d %s", got.code, got.stderr)
 	}
 	for _, what := range [][]string{{"ps", "-aq"}, {"network", "ls", "-q"}, {"volume", "ls", "-q"}} {
-		if left := engine(t, append(what, "--filter", "label=com.docker.compose.project="+d.project)...); left != "" {
+		if left := dockerCLI(t, append(what, "--filter", "label=com.docker.compose.project="+d.project)...); left != "" {
 			t.Errorf("docker %s: %q is left, want nothing", what[0], left)
 		}
 	}
@@ -118,20 +118,6 @@ func newDeployment(t *testing.T) *deployment {
 	return d
 }
 
-func freePort(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	_, port, err := net.SplitHostPort(l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return port
-}
-
 func (d *deployment) script(t *testing.T, name string, args ...string) said {
 	t.Helper()
 	return script(t, d.env, name, args...)
@@ -145,12 +131,12 @@ func (d *deployment) down(t *testing.T) said {
 // containers are the running ones of a service, oldest first.
 func (d *deployment) containers(t *testing.T, service string) []string {
 	t.Helper()
-	ids := strings.Fields(engine(t, "ps", "-q", "--no-trunc",
+	ids := strings.Fields(dockerCLI(t, "ps", "-q", "--no-trunc",
 		"--filter", "label=com.docker.compose.project="+d.project, "--filter", "label=com.docker.compose.service="+service))
 	return ids
 }
 
-func engine(t *testing.T, args ...string) string {
+func dockerCLI(t *testing.T, args ...string) string {
 	t.Helper()
 	out, err := exec.Command("docker", args...).Output()
 	if err != nil {
@@ -236,7 +222,7 @@ func (d *deployment) killWorker(t *testing.T, analyst *pgx.Conn, id string) {
 	if len(d.containers(t, "guest")) == 0 {
 		t.Error("no guest is labelled as the project's")
 	}
-	engine(t, "kill", "--signal", "KILL", id)
+	dockerCLI(t, "kill", "--signal", "KILL", id)
 	if left := count(`SELECT count(*) FROM job_results WHERE batch = 'half-way' AND status IS NULL`); left == 0 {
 		t.Error("the worker was killed when all was over: nothing was tested")
 	}
