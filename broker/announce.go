@@ -70,7 +70,7 @@ func (c *Catalogue) collect(ctx context.Context) ([]service, error) {
 	if !c.nc.IsConnected() {
 		return nil, errors.New("not connected to NATS")
 	}
-	reply := c.nc.NewInbox()
+	reply := toolInbox(c.nc)
 	sub, err := c.nc.SubscribeSync(reply)
 	if err != nil {
 		return nil, fmt.Errorf("subscribe: %w", err)

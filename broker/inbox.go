@@ -52,7 +52,7 @@ func (b *inbox) open() (address, token string, answer chan Answer, err error) {
 
 // subscribe is called with mu held.
 func (b *inbox) subscribe() error {
-	prefix := b.nc.NewInbox() + "."
+	prefix := toolInbox(b.nc) + "."
 	sub, err := b.nc.Subscribe(prefix+"*", b.receive)
 	if err != nil {
 		return err
@@ -64,6 +64,18 @@ func (b *inbox) subscribe() error {
 	}
 	b.sub, b.prefix, b.waiting = sub, prefix, map[string]chan Answer{}
 	return nil
+}
+
+// toolInbox is like nc.NewInbox, at the place where permissions let providers
+// publish.
+func toolInbox(nc *nats.Conn) string {
+	own := strings.TrimSuffix(nats.InboxPrefix, ".")
+	if nc.Opts.InboxPrefix != "" {
+		own = strings.TrimSuffix(nc.Opts.InboxPrefix, ".")
+	}
+	var secret [16]byte
+	rand.Read(secret[:]) // never fails
+	return job.ToolInbox(own) + "." + hex.EncodeToString(secret[:])
 }
 
 func (b *inbox) receive(msg *nats.Msg) {

@@ -42,24 +42,24 @@ password postgres-admin >/dev/null
 owner_db=$(password postgres-owner)
 worker_db=$(password postgres-worker)
 analyst_db=$(password postgres-analyst)
-worker_nats=$(password nats-worker)
-provider_nats=$(password nats-provider)
-submitter_nats=$(password nats-submitter)
 
-write worker-nats <<<"nats://worker:$worker_nats@nats:4222"
-write provider-nats <<<"nats://provider:$provider_nats@nats:4222"
-write submitter-nats <<<"nats://submitter:$submitter_nats@nats:4222"
+# NATS: a user for each role, with the permissions that queue/PERMISSIONS.md
+# lists. The program that is about to run knows them best.
+worker=${AIRLOCK_WORKER:-bin/worker}
+if [ -z "${AIRLOCK_WORKER:-}" ] && command -v go >/dev/null; then
+	mkdir -p bin
+	go build -o bin/worker ./cmd/worker
+fi
+[ -x "$worker" ] || { echo "secrets: there is no $worker: make build, or name one with AIRLOCK_WORKER" >&2; exit 2; }
+"$worker" nats-config --out "$dir/nats" --submitter default --provider math \
+	--listen 0.0.0.0:4222 --store-dir /data --max-store 8GiB --monitor 127.0.0.1:8222 --url nats://nats:4222 >&2
+
 write worker-postgres <<<"postgres://airlock_worker:$worker_db@postgres:5432/airlock?sslmode=disable"
 write owner-postgres <<<"postgres://airlock_owner:$owner_db@postgres:5432/airlock?sslmode=disable"
-write nats-passwords.conf <<EOT
-WORKER: "$worker_nats"
-PROVIDER: "$provider_nats"
-SUBMITTER: "$submitter_nats"
-EOT
-
 # For people on this host.
-write submit.env <<<"AIRLOCK_NATS=nats://submitter:$submitter_nats@127.0.0.1:$nats_port"
+write submit.env < <(sed "s/@nats:4222/@127.0.0.1:$nats_port/; s/^/AIRLOCK_NATS=/" "$dir/nats/submitter-default.url")
 write analyst.env <<<"PGPASSWORD=$analyst_db PGHOST=127.0.0.1 PGPORT=$postgres_port PGUSER=airlock_analyst PGDATABASE=airlock"
 
-chmod 0600 "$dir"/*
+chmod 0700 "$dir/nats"
+find "$dir" -type f -exec chmod 0600 {} +
 chown -R "$owner" "$dir"

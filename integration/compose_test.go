@@ -1,6 +1,7 @@
 package integration_test
 
 import (
+	"io/fs"
 	"maps"
 	"os"
 	"os/exec"
@@ -220,7 +221,7 @@ func TestComposeFileAsAWhole(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, s := range file.Secrets {
-		if s.Environment != "" || filepath.Dir(s.File) != filepath.Join(root, "secrets") {
+		if s.Environment != "" || !strings.HasPrefix(s.File, filepath.Join(root, "secrets")+"/") {
 			t.Errorf("secret %s is from %q and the environment's %q, want a file of secrets/", name, s.File, s.Environment)
 		}
 	}
@@ -250,23 +251,26 @@ func TestSecretsAreKeptAndClosed(t *testing.T) {
 			t.Fatalf("secrets: %d %q %s", got.code, got.stdout, got.stderr)
 		}
 		all := map[string]string{}
-		files, err := os.ReadDir(dir)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, f := range files {
+		err := filepath.WalkDir(dir, func(path string, f fs.DirEntry, err error) error {
+			if err != nil {
+				return err
+			}
 			info, err := f.Info()
 			if err != nil {
-				t.Fatal(err)
+				return err
 			}
-			if info.Mode() != 0o600 {
-				t.Errorf("%s is %v, want 0600", f.Name(), info.Mode())
+			if want := map[bool]fs.FileMode{true: 0o700, false: 0o600}[f.IsDir()]; info.Mode().Perm() != want {
+				t.Errorf("%s is %v, want %v", f.Name(), info.Mode(), want)
 			}
-			raw, err := os.ReadFile(filepath.Join(dir, f.Name()))
-			if err != nil {
-				t.Fatal(err)
+			if f.IsDir() {
+				return nil
 			}
+			raw, err := os.ReadFile(path)
 			all[f.Name()] = string(raw)
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
 		}
 		return all
 	}
@@ -284,8 +288,13 @@ func TestSecretsAreKeptAndClosed(t *testing.T) {
 		}
 		passwords[content] = name
 	}
-	if len(passwords) != 7 {
-		t.Errorf("got %d passwords, want 7", len(passwords))
+	if len(passwords) != 4 {
+		t.Errorf("got %d passwords of Postgres, want 4", len(passwords))
+	}
+	for _, user := range []string{"worker", "provider-math", "submitter-default", "admin"} {
+		if !strings.HasPrefix(first[user+".url"], "nats://"+user+":") || !strings.Contains(first["nats.conf"], `user: "`+user+`"`) {
+			t.Errorf("the NATS user %s has no address of its own, or is not in nats.conf", user)
+		}
 	}
 	for _, list := range []string{"../.gitignore", "../.dockerignore"} {
 		raw, err := os.ReadFile(list)

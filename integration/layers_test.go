@@ -26,7 +26,7 @@ var layers = map[string][]string{
 	"runner-image/guest": {},
 
 	"queue":               {"job"},
-	"queue/natstest":      {"job"},
+	"queue/natstest":      {"job", "queue"},
 	"broker":              {"job", "broker/provider"},
 	"broker/provider/...": {"job", "broker/provider"},
 	"broker/brokertest":   {"job", "broker", "broker/provider"},
@@ -46,12 +46,11 @@ var layers = map[string][]string{
 	"worker":          {"job", "backends"},
 	"worker/doctor":   {"job"},
 
-	"cmd/internal/secret": {},
-
-	"cmd/submit": {"job", "queue", "cmd/internal/secret"},
+	"cmd/internal/...": {},
+	"cmd/submit":       {"job", "queue", "cmd/internal/..."},
 	"cmd/worker": {
 		"job", "queue", "broker", "broker/provider/...", "backends", "backends/all", "backends/docker", "store", "standalone", "worker", "worker/doctor",
-		"cmd/internal/secret",
+		"cmd/internal/...",
 	},
 
 	"dev/...":         {"job", "queue", "store"},

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/nats-io/nats.go"
 	"github.com/rs/zerolog"
 
 	"airlock/queue"
@@ -63,18 +62,14 @@ func TestVerbsOfADeployment(t *testing.T) {
 func TestVerbsSayNo(t *testing.T) {
 	t.Parallel()
 	server := natstest.Start(t)
-	nc, err := nats.Connect(server.URL())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer nc.Close()
+	nc := server.ConnectAs("worker")
 	// A queue that workers have set up and left.
 	q, err := queue.Open(t.Context(), nc, queue.Config{Log: zerolog.Nop()})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer q.Close()
-	here := map[string]string{"AIRLOCK_NATS": server.URL()}
+	here := map[string]string{"AIRLOCK_NATS": server.URLOf("worker")}
 	gone := map[string]string{"AIRLOCK_NATS": "nats://127.0.0.1:1", "AIRLOCK_POSTGRES": "postgres://127.0.0.1:1/none", "AIRLOCK_CONNECT_TIMEOUT": "1s"}
 	for _, tc := range []struct {
 		name string
@@ -84,7 +79,7 @@ func TestVerbsSayNo(t *testing.T) {
 		want string
 	}{
 		{"no worker is there", here, []string{"health"}, 4, "none is there"},
-		{"nobody serves the tools", here, []string{"sample-tools", "--check"}, 4, "no responders"},
+		{"nobody serves the tools", map[string]string{"AIRLOCK_NATS": server.URLOf("provider-math")}, []string{"sample-tools", "--check"}, 4, "no responders"},
 		{"no server, health", gone, []string{"health"}, 4, "is --nats right"},
 		{"no server, tools", gone, []string{"sample-tools"}, 4, "is --nats right"},
 		{"no database", gone, []string{"migrate"}, 4, "is --postgres right"},

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
+	"strconv"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -22,22 +22,22 @@ const (
 	// answer.
 	maxResult = 48 * job.MiB
 	maxReply  = 64 * job.MiB
-
-	blobTries = 3
-	blobAgain = 100 * time.Millisecond
+	// blobPart is how much of a blob one message carries.
+	blobPart = 512 * job.KiB
+	maxParts = int(maxReply / blobPart)
 )
 
 // errBadBlob means that a blob is not there or is not what its name says, which
 // no retry mends.
 var errBadBlob = errors.New("blob is missing or damaged")
 
-// pack puts body into msg, or into the blob store when it exceeds inline.
-func (q *Queue) pack(ctx context.Context, msg *nats.Msg, body []byte, inline job.Size) error {
+// pack puts body into msg, or among the tenant's blobs when it exceeds inline.
+func (q *Queue) pack(ctx context.Context, tenant string, msg *nats.Msg, body []byte, inline job.Size) error {
 	if len(body) <= int(inline) {
 		msg.Data = body
 		return nil
 	}
-	digest, err := q.putBlob(ctx, body)
+	digest, err := q.putBlob(ctx, tenant, body)
 	if err != nil {
 		return err
 	}
@@ -47,7 +47,7 @@ func (q *Queue) pack(ctx context.Context, msg *nats.Msg, body []byte, inline job
 
 // unpack returns the body of a message that pack made, wherever it lies. The
 // error wraps errBadBlob when trying again is no use.
-func (q *Queue) unpack(ctx context.Context, header nats.Header, data []byte, limit job.Size) ([]byte, error) {
+func (q *Queue) unpack(ctx context.Context, tenant string, header nats.Header, data []byte, limit job.Size) ([]byte, error) {
 	digest := header.Get(headerBlob)
 	switch {
 	case digest == "":
@@ -57,59 +57,107 @@ func (q *Queue) unpack(ctx context.Context, header nats.Header, data []byte, lim
 	case len(data) > 0:
 		return nil, fmt.Errorf("%w: the message has a body beside the blob", errBadBlob)
 	}
-	return q.loadBlob(ctx, digest, limit)
+	load := q.loadBlob
+	if q.attached {
+		load = q.askBlob
+	}
+	body, err := load(ctx, tenant, digest, limit)
+	if err == nil && digestOf(body) != digest {
+		err = fmt.Errorf("%w: blob %s has another digest", errBadBlob, digest)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return body, nil
 }
 
 // putBlob stores data under its digest. What is there already is written again
-// when it is near its end of life.
-func (q *Queue) putBlob(ctx context.Context, data []byte) (digest string, err error) {
+// when it is near its end of life; readers see the same content throughout.
+func (q *Queue) putBlob(ctx context.Context, tenant string, data []byte) (digest string, err error) {
 	digest = digestOf(data)
-	if info, err := q.blobs.GetInfo(ctx, digest); err == nil && time.Since(info.ModTime) < blobsTTL/2 {
+	if q.blobIsFresh(ctx, tenant, digest) {
 		return digest, nil
 	}
-	if _, err := q.blobs.PutBytes(ctx, digest, data); err != nil {
-		return "", fmt.Errorf("store blob: %w", err)
+	for part, content := range parts(data) {
+		subject, err := blobSubject(tenant, digest, part)
+		if err != nil {
+			return "", fmt.Errorf("store blob: %w", err)
+		}
+		msg := nats.NewMsg(subject)
+		msg.Data = content
+		msg.Header.Set(headerParts, strconv.Itoa(partsOf(len(data))))
+		// The id lasts for the retries of one publish only.
+		if err := q.publish(ctx, msg, fmt.Sprintf("%s:%s", nats.NewInbox(), subject)); err != nil {
+			return "", fmt.Errorf("store blob: %w", err)
+		}
 	}
 	return digest, nil
 }
 
-// loadBlob tries a few times: a blob that is being written again loses its old
-// pieces under the reader.
-func (q *Queue) loadBlob(ctx context.Context, digest string, limit job.Size) (data []byte, err error) {
-	for range blobTries {
-		if data, err = q.loadBlobOnce(ctx, digest, limit); err == nil || !errors.Is(err, errBadBlob) {
-			return data, err
-		}
-		if pause(ctx, blobAgain) != nil {
-			return nil, err
-		}
+// blobIsFresh looks at the last part, which is written last. A submitter may
+// not look.
+func (q *Queue) blobIsFresh(ctx context.Context, tenant, digest string) bool {
+	if q.attached {
+		return false
 	}
-	return nil, err
+	first, err := q.loadPart(ctx, tenant, digest, 0)
+	if err != nil {
+		return false
+	}
+	count, err := strconv.Atoi(first.Header.Get(headerParts))
+	if err != nil || count < 1 || count > maxParts {
+		return false
+	}
+	last, err := q.loadPart(ctx, tenant, digest, count-1)
+	return err == nil && time.Since(first.Time) < blobsTTL/2 && time.Since(last.Time) < blobsTTL/2
 }
 
-func (q *Queue) loadBlobOnce(ctx context.Context, digest string, limit job.Size) (data []byte, err error) {
+func partsOf(size int) int { return max(1, (size+int(blobPart)-1)/int(blobPart)) }
+
+// parts cuts data into what messages carry.
+func parts(data []byte) [][]byte {
+	var cut [][]byte
+	for range partsOf(len(data)) {
+		size := min(len(data), int(blobPart))
+		cut, data = append(cut, data[:size]), data[size:]
+	}
+	return cut
+}
+
+// loadBlob reads a tenant's blob, whose content nobody has compared with its
+// digest.
+func (q *Queue) loadBlob(ctx context.Context, tenant, digest string, limit job.Size) (data []byte, err error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	object, err := q.blobs.Get(ctx, digest)
-	if errors.Is(err, jetstream.ErrObjectNotFound) {
-		return nil, fmt.Errorf("load blob %s: %w: %w", digest, errBadBlob, err)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("load blob %s: %w", digest, err)
-	}
-	defer func() { err = errors.Join(err, object.Close()) }()
-	data, err = io.ReadAll(io.LimitReader(object, int64(limit)+1))
-	switch {
-	case ctx.Err() != nil:
-		return nil, fmt.Errorf("load blob %s: %w", digest, context.Cause(ctx))
-	case err != nil && !errors.Is(err, jetstream.ErrDigestMismatch):
-		return nil, fmt.Errorf("load blob %s: %w", digest, err)
-	case len(data) > int(limit):
-		return nil, fmt.Errorf("%w: blob %s exceeds %s", errBadBlob, digest, limit)
-	case digestOf(data) != digest:
-		return nil, fmt.Errorf("%w: blob %s has another digest", errBadBlob, digest)
+	for part, count := 0, 1; part < count; part++ {
+		msg, err := q.loadPart(ctx, tenant, digest, part)
+		if err != nil {
+			return nil, fmt.Errorf("load blob %s: %w", digest, err)
+		}
+		if part == 0 {
+			if count, err = strconv.Atoi(msg.Header.Get(headerParts)); err != nil || count < 1 || count > maxParts {
+				return nil, fmt.Errorf("load blob %s: %w: it has no number of parts", digest, errBadBlob)
+			}
+		}
+		if data = append(data, msg.Data...); len(data) > int(limit) {
+			return nil, fmt.Errorf("%w: blob %s exceeds %s", errBadBlob, digest, limit)
+		}
 	}
 	return data, nil
+}
+
+func (q *Queue) loadPart(ctx context.Context, tenant, digest string, part int) (*jetstream.RawStreamMsg, error) {
+	subject, err := blobSubject(tenant, digest, part)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errBadBlob, err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	msg, err := q.blobs.GetLastMsgForSubject(ctx, subject)
+	if errors.Is(err, jetstream.ErrMsgNotFound) {
+		return nil, fmt.Errorf("%w: part %d is not there", errBadBlob, part)
+	}
+	return msg, err
 }
 
 // pause waits unless ctx ends first.

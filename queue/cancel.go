@@ -2,6 +2,7 @@ package queue
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -28,8 +29,11 @@ func decodeCancellation(key string, value []byte) (cancellation, error) {
 	if _, _, err := parseCancelKey(key); err != nil {
 		return c, err
 	}
-	if err := json.Unmarshal(value, &c); err != nil {
+	if err := job.DecodeStrict(value, &c); err != nil {
 		return c, fmt.Errorf("decode cancellation: %w", err)
+	}
+	if c.At.IsZero() {
+		return c, errors.New("decode cancellation: it has no time")
 	}
 	return c, nil
 }
@@ -46,8 +50,9 @@ func (q *Queue) Cancel(ctx context.Context, tenant string, target CancelTarget) 
 	if err != nil {
 		return fmt.Errorf("encode cancellation: %w", err)
 	}
+	// Written as the library does, which would want to read the bucket first.
 	err = q.once(ctx, func(ctx context.Context) error {
-		_, err := q.cancelsKV.Put(ctx, key, value)
+		_, err := q.js.Publish(ctx, bucketSubject(bucketCancels, key), value)
 		return err
 	})
 	if err != nil {

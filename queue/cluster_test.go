@@ -45,7 +45,7 @@ func replicas(t *testing.T, url string, want int) map[string]int {
 
 func each(count int) map[string]int {
 	all := map[string]int{}
-	for _, name := range []string{"JOBS", "QUEUED", "RESULTS", "KV_LANES", "KV_WORKERS", "KV_CANCELS", "KV_KEYS", "OBJ_BLOBS"} {
+	for _, name := range []string{"JOBS", "QUEUED", "RESULTS", "KV_LANES", "KV_WORKERS", "KV_CANCELS", "KV_KEYS", "BLOBS"} {
 		all[name] = count
 	}
 	return all
@@ -53,7 +53,7 @@ func each(count int) map[string]int {
 
 func TestReplicasFollowTheCluster(t *testing.T) {
 	t.Parallel()
-	single := natstest.Start(t).URL()
+	single := natstest.Start(t).URLOf("admin")
 	// Not waited for: workers may start before the cluster has a leader.
 	three := natstest.StartCluster(t, 3)
 	for _, tc := range []struct {
@@ -94,7 +94,7 @@ func TestAServerThatAnswersNothingIsLeft(t *testing.T) {
 	}
 	// Only one of the two is there to connect to.
 	healthy.Stop()
-	nc, err := queue.Connect(t.Context(), mute.URL()+","+healthy.URL(), "test", zerolog.Nop())
+	nc, err := queue.Connect(t.Context(), mute.URLOf("admin")+","+healthy.URLOf("admin"), "test", zerolog.Nop())
 	if err != nil {
 		t.Fatal(err)
 	}

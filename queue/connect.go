@@ -27,11 +27,14 @@ const (
 // ErrUnreachable, the context's cause and the last failure. Once connected, the
 // connection reconnects for ever, and says in the log when it is lost and when
 // it is back. The caller closes it.
+//
+// Where the address names a user, nats://user:password@host, the inboxes of the
+// connection begin with _INBOX.<user>: permissions let each user read its own.
 func Connect(ctx context.Context, url, name string, log zerolog.Logger) (*nats.Conn, error) {
 	log = log.With().Str("nats", redact(url)).Logger()
 	told := ""
 	for {
-		nc, err := nats.Connect(url, connectOptions(name, log)...)
+		nc, err := nats.Connect(url, connectOptions(url, name, log)...)
 		if err == nil {
 			log.Debug().Msg("connected to nats")
 			return nc, nil
@@ -48,8 +51,8 @@ func Connect(ctx context.Context, url, name string, log zerolog.Logger) (*nats.C
 	}
 }
 
-func connectOptions(name string, log zerolog.Logger) []nats.Option {
-	return []nats.Option{
+func connectOptions(address, name string, log zerolog.Logger) []nats.Option {
+	options := []nats.Option{
 		nats.Name(name),
 		nats.Timeout(dialTimeout),
 		nats.MaxReconnects(-1),
@@ -68,6 +71,20 @@ func connectOptions(name string, log zerolog.Logger) []nats.Option {
 		nats.ReconnectHandler(func(*nats.Conn) { log.Info().Msg("connection to nats is back") }),
 		nats.ErrorHandler(func(_ *nats.Conn, sub *nats.Subscription, err error) { logAsync(log, sub, err) }),
 	}
+	if user := userOf(address); user != "" {
+		options = append(options, nats.CustomInboxPrefix(InboxPrefix(user)))
+	}
+	return options
+}
+
+// userOf is the login in the first of the addresses, if it can begin an inbox.
+func userOf(addresses string) string {
+	first, _, _ := strings.Cut(addresses, ",")
+	u, err := url.Parse(strings.TrimSpace(first))
+	if err != nil || u.User == nil || !userPattern.MatchString(u.User.Username()) {
+		return ""
+	}
+	return u.User.Username()
 }
 
 // logAsync reports what no caller is told of, such as a refused permission or

@@ -10,7 +10,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 
 	"airlock/job"
 	"airlock/queue"
@@ -359,13 +358,8 @@ func TestMalformedIsToldAndTakenOut(t *testing.T) {
 // forgeBlob stores something under a name that is not its digest.
 func forgeBlob(t *testing.T, nc *nats.Conn) (name string) {
 	t.Helper()
-	js, err := jetstream.New(nc)
-	must(t, err)
-	blobs, err := js.ObjectStore(testContext(t), "BLOBS")
-	must(t, err)
 	name = fmt.Sprintf("%064d", 2)
-	_, err = blobs.PutString(testContext(t), name, `{"code":"1"}`)
-	must(t, err)
+	publishRaw(t, nc, "blobs.default."+name+".0", `{"code":"1"}`, map[string]string{"Airlock-Parts": "1"})
 	return name
 }
 

@@ -37,7 +37,11 @@ type envelope struct {
 // beyond 512 KiB, and is a *RemoteError when the answer is an error. After any
 // other error the request may have taken effect.
 func (q *Queue) Ask(ctx context.Context, tenant, verb string, request, response any) error {
-	subject, err := controlSubject(tenant, verb)
+	return q.ask(ctx, prefixControl, tenant, verb, request, response)
+}
+
+func (q *Queue) ask(ctx context.Context, prefix, tenant, verb string, request, response any) error {
+	subject, err := questionSubject(prefix, tenant, verb)
 	if err != nil {
 		return fmt.Errorf("ask: %w", err)
 	}
@@ -60,11 +64,11 @@ func (q *Queue) Ask(ctx context.Context, tenant, verb string, request, response 
 	if err != nil {
 		return fmt.Errorf("ask %s: %w", verb, err)
 	}
-	return q.readAnswer(ctx, verb, reply, response)
+	return q.readAnswer(ctx, tenant, verb, reply, response)
 }
 
-func (q *Queue) readAnswer(ctx context.Context, verb string, reply *nats.Msg, response any) error {
-	data, err := q.unpack(ctx, reply.Header, reply.Data, maxReply)
+func (q *Queue) readAnswer(ctx context.Context, tenant, verb string, reply *nats.Msg, response any) error {
+	data, err := q.unpack(ctx, tenant, reply.Header, reply.Data, maxReply)
 	if err != nil {
 		return fmt.Errorf("ask %s: %w", verb, err)
 	}
@@ -100,18 +104,29 @@ func (q *Queue) Answer(ctx context.Context, verbs map[string]Answer) error {
 			return fmt.Errorf("answer: verb %q is no valid name", job.Printable(verb, 80))
 		}
 	}
-	questions := make(chan *nats.Msg, answersQueued)
-	sub, err := q.nc.ChanQueueSubscribe(prefixControl+".*.*", controlGroup, questions)
+	answering, err := q.answering(prefixControl, controlGroup, verbs)
 	if err != nil {
 		return fmt.Errorf("answer: %w", err)
 	}
-	a := &answerer{q: q, verbs: verbs, questions: questions, last: make(chan struct{})}
+	return answering.run(ctx)
+}
+
+// answering subscribes to the questions below prefix. The caller calls run.
+func (q *Queue) answering(prefix, group string, verbs map[string]Answer) (*answerer, error) {
+	a := &answerer{q: q, verbs: verbs, questions: make(chan *nats.Msg, answersQueued), last: make(chan struct{})}
+	sub, err := q.nc.ChanQueueSubscribe(questionFilter(prefix), group, a.questions)
+	a.sub = sub
+	return a, err
+}
+
+// run answers until ctx ends and every answer that was begun is given.
+func (a *answerer) run(ctx context.Context) error {
 	var working sync.WaitGroup
 	for range answersAtOnce {
 		working.Go(func() { a.work(context.WithoutCancel(ctx)) })
 	}
 	<-ctx.Done()
-	err = q.leaveControl(sub)
+	err := a.q.leaveControl(a.sub)
 	close(a.last)
 	working.Wait()
 	return err
@@ -126,11 +141,12 @@ func (q *Queue) leaveControl(sub *nats.Subscription) error {
 	return nil
 }
 
-// answerer is one run of Answer.
+// answerer answers the questions of one subscription.
 type answerer struct {
 	q         *Queue
 	verbs     map[string]Answer
 	questions chan *nats.Msg
+	sub       *nats.Subscription
 	// last is closed when no further question can arrive.
 	last chan struct{}
 }
@@ -157,45 +173,53 @@ func (a *answerer) work(ctx context.Context) {
 // inbox. Who asks chooses the subject of the reply, and could otherwise have a
 // worker publish where he himself may not.
 func (a *answerer) answer(ctx context.Context, msg *nats.Msg) {
-	if !strings.HasPrefix(msg.Reply, inboxPrefix) {
+	if msg.Reply == "" {
+		return
+	}
+	if !strings.HasPrefix(msg.Reply, inboxPrefix+".") {
 		a.q.cfg.Log.Warn().Str("reply", job.Printable(msg.Reply, 200)).Msg("question without an inbox was ignored")
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
-	response, err := a.dispatch(ctx, msg)
+	tenant, response, err := a.dispatch(ctx, msg)
 	if err == nil {
-		err = a.reply(ctx, msg.Reply, envelope{Response: response})
+		err = a.reply(ctx, tenant, msg.Reply, response)
 	}
 	if err == nil {
 		return
 	}
-	if err := a.reply(ctx, msg.Reply, envelope{Error: a.remote(msg.Subject, err)}); err != nil {
+	if err := a.send(ctx, tenant, msg.Reply, envelope{Error: a.remote(msg.Subject, err)}); err != nil {
 		a.q.cfg.Log.Warn().Err(err).Msg("answer could not be sent")
 	}
 }
 
-func (a *answerer) dispatch(ctx context.Context, msg *nats.Msg) (jsontext.Value, error) {
-	tenant, verb, ok := parseControl(msg.Subject)
+func (a *answerer) dispatch(ctx context.Context, msg *nats.Msg) (tenant string, response any, err error) {
+	tenant, verb, ok := parseQuestion(msg.Subject)
 	if !ok {
-		return nil, &RemoteError{Code: CodeBadRequest, Message: "the tenant or the verb is no valid name"}
+		return "", nil, &RemoteError{Code: CodeBadRequest, Message: "the tenant or the verb is no valid name"}
 	}
 	answer := a.verbs[verb]
 	if answer == nil {
-		return nil, &RemoteError{Code: CodeUnknownVerb, Message: "workers do not know " + verb}
+		return tenant, nil, &RemoteError{Code: CodeUnknownVerb, Message: "workers do not know " + verb}
 	}
-	response, err := answer(ctx, tenant, msg.Data)
-	if err != nil {
-		return nil, err
+	response, err = answer(ctx, tenant, msg.Data)
+	return tenant, response, err
+}
+
+// reply sends what a verb answered: a document, or a blob in its parts.
+func (a *answerer) reply(ctx context.Context, tenant, to string, response any) error {
+	if body, isBlob := response.(blobBody); isBlob {
+		return a.q.sendParts(ctx, to, body)
 	}
 	value, err := json.Marshal(response)
 	if err != nil {
-		return nil, fmt.Errorf("encode answer: %w", err)
+		return fmt.Errorf("encode answer: %w", err)
 	}
-	return value, nil
+	return a.send(ctx, tenant, to, envelope{Response: value})
 }
 
-func (a *answerer) reply(ctx context.Context, to string, e envelope) error {
+func (a *answerer) send(ctx context.Context, tenant, to string, e envelope) error {
 	body, err := json.Marshal(e)
 	if err != nil {
 		return fmt.Errorf("encode answer: %w", err)
@@ -204,7 +228,7 @@ func (a *answerer) reply(ctx context.Context, to string, e envelope) error {
 		return &RemoteError{Code: CodeTooLarge, Message: fmt.Sprintf("the answer is %d bytes, the maximum is %s: ask for less", len(body), maxReply)}
 	}
 	msg := nats.NewMsg(to)
-	if err := a.q.pack(ctx, msg, body, inlineReply); err != nil {
+	if err := a.q.pack(ctx, tenant, msg, body, inlineReply); err != nil {
 		return err
 	}
 	return a.q.nc.PublishMsg(msg)

@@ -16,7 +16,7 @@ func TestAskAndAnswer(t *testing.T) {
 	t.Parallel()
 	srv := natstest.Start(t)
 	q := open(t, srv, queue.Config{})
-	asker := attach(t, srv)
+	asker := attachAs(t, srv, "a")
 	ctx := testContext(t)
 
 	if err := asker.Ask(ctx, "a", "echo", nil, nil); !errors.Is(err, queue.ErrNoWorker) {
@@ -77,7 +77,7 @@ func TestAskAndAnswer(t *testing.T) {
 func TestAnswersGoToInboxesOnly(t *testing.T) {
 	t.Parallel()
 	srv := natstest.Start(t)
-	q := open(t, srv, queue.Config{})
+	q, asker := open(t, srv, queue.Config{}), attachAs(t, srv, "a")
 	var mu sync.Mutex
 	var asked []string
 	stop := background(t, func(ctx context.Context) error {
@@ -89,11 +89,11 @@ func TestAnswersGoToInboxesOnly(t *testing.T) {
 		}})
 	})
 	defer stop()
-	waitFor(t, "answers", func() bool { return q.Ask(testContext(t), "a", "echo", "ready", nil) == nil })
+	waitFor(t, "answers", func() bool { return asker.Ask(testContext(t), "a", "echo", "ready", nil) == nil })
 	nc := srv.Connect()
 	must(t, nc.PublishRequest("control.a.echo", "results.z.b."+job.NewID().String(), []byte("evil")))
 	must(t, nc.Flush())
-	must(t, q.Ask(testContext(t), "a", "echo", "after", nil))
+	must(t, asker.Ask(testContext(t), "a", "echo", "after", nil))
 	mu.Lock()
 	defer mu.Unlock()
 	for _, request := range asked {
@@ -106,7 +106,7 @@ func TestAnswersGoToInboxesOnly(t *testing.T) {
 func TestAnswerFinishesWhatItBegan(t *testing.T) {
 	t.Parallel()
 	srv := natstest.Start(t)
-	q := open(t, srv, queue.Config{})
+	q, asker := open(t, srv, queue.Config{}), attachAs(t, srv, "a")
 	begun, release := make(chan struct{}), make(chan struct{})
 	stop := background(t, func(ctx context.Context) error {
 		return q.Answer(ctx, map[string]queue.Answer{"slow": func(ctx context.Context, _ string, _ []byte) (any, error) {
@@ -117,7 +117,7 @@ func TestAnswerFinishesWhatItBegan(t *testing.T) {
 	})
 	waitFor(t, "subscription", func() bool { return srv.Subscriptions("control.") > 0 })
 	answered := make(chan error)
-	go func() { answered <- q.Ask(testContext(t), "a", "slow", nil, nil) }()
+	go func() { answered <- asker.Ask(testContext(t), "a", "slow", nil, nil) }()
 	<-begun
 	stopped := make(chan struct{})
 	go func() { defer close(stopped); stop() }()

@@ -43,7 +43,7 @@ func (q *Queue) readArrival(ctx context.Context, msg jetstream.Msg, prefix strin
 	if err != nil {
 		return a, msg.Data(), fmt.Errorf("%w: %w", errMalformed, err)
 	}
-	raw, err = q.unpack(ctx, msg.Headers(), msg.Data(), job.MaxSpec)
+	raw, err = q.unpack(ctx, p.tenant, msg.Headers(), msg.Data(), job.MaxSpec)
 	if errors.Is(err, errBadBlob) {
 		return a, nil, fmt.Errorf("%w: %w", errMalformed, err)
 	}

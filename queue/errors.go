@@ -18,6 +18,9 @@ var (
 	// ErrNoQueue is wrapped by Attach's error when no worker ever set the
 	// queue up on this server.
 	ErrNoQueue = errors.New("there is no queue on this nats server: start a worker first")
+	// ErrRefused is wrapped by Attach's error when the server does not let
+	// this user act for the tenant.
+	ErrRefused = errors.New("the nats server refuses this user to act for the tenant: use the tenant's own credentials")
 	// ErrOverQuota is wrapped by Submit's error when the tenant has as many
 	// jobs in the lane, waiting or running, as it may.
 	ErrOverQuota = errors.New("the tenant has too many jobs in this lane: wait until some have ended")

@@ -99,7 +99,7 @@ func TestCancel(t *testing.T) {
 	t.Parallel()
 	srv := natstest.Start(t)
 	q := open(t, srv, queue.Config{})
-	submitter := attach(t, srv)
+	submitter, other := attach(t, srv), attachAs(t, srv, "a")
 	ctx := testContext(t)
 
 	type told struct {
@@ -124,7 +124,7 @@ func TestCancel(t *testing.T) {
 	target := queue.CancelTarget{Job: single.ID}
 	must(t, submitter.Cancel(ctx, "default", target))
 	must(t, submitter.Cancel(ctx, "default", target))
-	must(t, submitter.Cancel(ctx, "a", queue.CancelTarget{Batch: "b"}))
+	must(t, other.Cancel(ctx, "a", queue.CancelTarget{Batch: "b"}))
 	cancelled := time.Now()
 	waitFor(t, "cancellations", func() bool {
 		mu.Lock()

@@ -37,7 +37,7 @@ func testContext(t testing.TB) context.Context {
 func open(t testing.TB, srv *natstest.Server, cfg queue.Config) *queue.Queue {
 	t.Helper()
 	cfg.Log = testLog(t)
-	q, err := queue.Open(testContext(t), srv.Connect(), cfg)
+	q, err := queue.Open(testContext(t), srv.ConnectAs("worker"), cfg)
 	if err != nil {
 		t.Fatalf("open queue: %v", err)
 	}
@@ -45,9 +45,15 @@ func open(t testing.TB, srv *natstest.Server, cfg queue.Config) *queue.Queue {
 	return q
 }
 
+// attach is what a submitter of the tenant "default" has.
 func attach(t testing.TB, srv *natstest.Server) *queue.Queue {
 	t.Helper()
-	q, err := queue.Attach(testContext(t), srv.Connect(), queue.Config{Log: testLog(t)})
+	return attachAs(t, srv, "default")
+}
+
+func attachAs(t testing.TB, srv *natstest.Server, tenant string) *queue.Queue {
+	t.Helper()
+	q, err := queue.Attach(testContext(t), srv.ConnectAs("submitter-"+tenant), queue.Config{Log: testLog(t), Tenant: tenant})
 	if err != nil {
 		t.Fatalf("attach to queue: %v", err)
 	}

@@ -35,7 +35,25 @@ type Depth struct {
 	Running int `json:"running"`
 }
 
-// registerLane makes the requirement known to workers.
+// announceLane makes the requirement known to workers. A submitter may not
+// write where it says what workers do, and asks one of them. Where none is,
+// whoever records the job makes the lane known.
+func (q *Queue) announceLane(ctx context.Context, tenant string, r job.Requirement) error {
+	if !q.attached {
+		return q.registerLane(ctx, r)
+	}
+	if _, known := q.lanes.lookup(laneKey(r.Lane())); known {
+		return nil
+	}
+	err := q.askLane(ctx, tenant, r)
+	if err != nil && !errors.Is(err, ErrNoWorker) {
+		return fmt.Errorf("register lane %s: %w", r.Lane(), err)
+	}
+	return nil
+}
+
+// registerLane writes the requirement into LANES, also over what is not
+// readable there.
 func (q *Queue) registerLane(ctx context.Context, r job.Requirement) error {
 	lane := r.Lane()
 	if !lanePattern.MatchString(lane) {
@@ -52,10 +70,10 @@ func (q *Queue) registerLane(ctx context.Context, r job.Requirement) error {
 		return fmt.Errorf("encode requirement: %w", err)
 	}
 	err = q.once(ctx, func(ctx context.Context) error {
-		_, err := q.lanesKV.Create(ctx, laneKey(lane), doc)
+		_, err := q.lanesKV.Put(ctx, laneKey(lane), doc)
 		return err
 	})
-	if err != nil && !errors.Is(err, jetstream.ErrKeyExists) {
+	if err != nil {
 		return fmt.Errorf("register lane %s: %w", lane, err)
 	}
 	q.lanes.put(laneKey(lane), r)
@@ -80,6 +98,9 @@ func decodeLane(key string, value []byte) (job.Requirement, error) {
 
 // Lanes lists the lanes with their depths, by name.
 func (q *Queue) Lanes(ctx context.Context) ([]Lane, error) {
+	if q.attached {
+		return q.askLanes(ctx)
+	}
 	stream, err := q.js.Stream(ctx, streamJobs)
 	if err != nil {
 		return nil, fmt.Errorf("open stream %s: %w", streamJobs, err)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"airlock/job"
@@ -21,19 +22,23 @@ const (
 	bucketWorkers = "WORKERS"
 	bucketCancels = "CANCELS"
 	bucketKeys    = "KEYS"
-	bucketBlobs   = "BLOBS"
+
+	streamBlobs = "BLOBS"
 
 	recorderName = "recorder"
 	controlGroup = "control"
+	fleetGroup   = "fleet"
 
 	prefixJobs    = "jobs"
 	prefixQueued  = "queued"
 	prefixBell    = "bell"
 	prefixResults = "results"
 	prefixControl = "control"
+	prefixFleet   = "fleet"
+	prefixBlobs   = "blobs"
 
-	// inboxPrefix begins every inbox: the usual _INBOX.… and those that a
-	// deployment gives its roles, _INBOX_<role>.….
+	// inboxPrefix begins every inbox: the usual _INBOX.<random>, and the
+	// _INBOX.<user>.<random> of who logs in under a name.
 	inboxPrefix = "_INBOX"
 )
 
@@ -41,6 +46,7 @@ const (
 const (
 	headerGeneration = "Airlock-Generation"
 	headerBlob       = "Airlock-Blob"
+	headerParts      = "Airlock-Parts"
 )
 
 // noBatch stands in a subject for the batch of a job that has none. It is no
@@ -48,8 +54,10 @@ const (
 const noBatch = "_"
 
 var (
-	lanePattern   = regexp.MustCompile(`^[a-z0-9][a-z0-9_+-]{0,63}$`)
-	verbPattern   = regexp.MustCompile(`^[a-z][a-z_]{0,31}$`)
+	lanePattern = regexp.MustCompile(`^[a-z0-9][a-z0-9_+-]{0,63}$`)
+	verbPattern = regexp.MustCompile(`^[a-z][a-z_]{0,31}$`)
+	// userPattern is a login's that can begin an inbox: a role, and a name.
+	userPattern   = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,127}$`)
 	digestPattern = regexp.MustCompile(`^[0-9a-f]{64}$`)
 )
 
@@ -144,16 +152,24 @@ func resultFilter(tenant, batch string, id job.ID) (string, error) {
 }
 
 func controlSubject(tenant, verb string) (string, error) {
+	return questionSubject(prefixControl, tenant, verb)
+}
+
+// questionSubject is where a verb's questions of a tenant go. Below
+// prefixControl are those about the history, below prefixFleet the queue's own.
+func questionSubject(prefix, tenant, verb string) (string, error) {
 	if !job.ValidName(tenant) {
 		return "", fmt.Errorf("tenant %q is no valid name", job.Printable(tenant, 80))
 	}
 	if !verbPattern.MatchString(verb) {
 		return "", fmt.Errorf("verb %q is no valid name", job.Printable(verb, 80))
 	}
-	return strings.Join([]string{prefixControl, tenant, verb}, "."), nil
+	return strings.Join([]string{prefix, tenant, verb}, "."), nil
 }
 
-func parseControl(subject string) (tenant, verb string, ok bool) {
+func questionFilter(prefix string) string { return prefix + ".*.*" }
+
+func parseQuestion(subject string) (tenant, verb string, ok bool) {
 	tokens := strings.Split(subject, ".")
 	if len(tokens) != 3 || !job.ValidName(tokens[1]) || !verbPattern.MatchString(tokens[2]) {
 		return "", "", false
@@ -198,6 +214,22 @@ func parseCancelKey(key string) (tenant string, t CancelTarget, err error) {
 	}
 	return tokens[0], t, err
 }
+
+// blobSubject is that of one part of a tenant's blob.
+func blobSubject(tenant, digest string, part int) (string, error) {
+	if !job.ValidName(tenant) {
+		return "", fmt.Errorf("tenant %q is no valid name", job.Printable(tenant, 80))
+	}
+	if !digestPattern.MatchString(digest) {
+		return "", fmt.Errorf("%q is no digest", job.Printable(digest, 80))
+	}
+	return strings.Join([]string{prefixBlobs, tenant, digest, strconv.Itoa(part)}, "."), nil
+}
+
+// bucketStream and bucketSubject are how NATS names what a bucket is made of.
+func bucketStream(bucket string) string { return "KV_" + bucket }
+
+func bucketSubject(bucket, key string) string { return "$KV." + bucket + "." + key }
 
 // messageID is what JetStream deduplicates a job by. It remembers ids after
 // the message is gone, so a requeued job needs one of its own.

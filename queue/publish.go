@@ -101,7 +101,7 @@ func (q *Queue) enqueue(ctx context.Context, j *job.Job, body []byte, generation
 	}
 	msg := nats.NewMsg(p.subject())
 	msg.Header.Set(headerGeneration, strconv.Itoa(generation))
-	if err := q.pack(ctx, msg, body, inlineLimit); err != nil {
+	if err := q.pack(ctx, p.tenant, msg, body, inlineLimit); err != nil {
 		return err
 	}
 	return q.publish(ctx, msg, messageID(j.ID, generation))

@@ -21,6 +21,9 @@ import (
 type Config struct {
 	Log zerolog.Logger
 
+	// Tenant is for whom an attached queue asks what is nobody's in
+	// particular; "default" by default.
+	Tenant string
 	// MaxPerTenant is how many jobs a tenant may have in one lane and
 	// priority, waiting and running together; 100,000 by default.
 	MaxPerTenant int64
@@ -47,6 +50,7 @@ type Config struct {
 }
 
 func (c Config) withDefaults() Config {
+	c.Tenant = cmp.Or(c.Tenant, job.DefaultTenant)
 	c.MaxPerTenant = cmp.Or(c.MaxPerTenant, 100_000)
 	c.MaxJobs = cmp.Or(c.MaxJobs, 5_000_000)
 	c.MaxBytes = cmp.Or(c.MaxBytes, -1)
@@ -63,6 +67,9 @@ type Queue struct {
 	nc  *nats.Conn
 	js  jetstream.JetStream
 	stores
+	// attached is set for a submitter's queue: it may read nothing that
+	// tenants write, and asks workers for it.
+	attached bool
 
 	lanes   *view[job.Requirement]
 	workers *view[sighting]
@@ -70,13 +77,15 @@ type Queue struct {
 	cancels *view[cancellation]
 
 	hearing hearing
-	end     context.CancelCauseFunc
-	running sync.WaitGroup
+	// background ends with Close.
+	background context.Context
+	end        context.CancelCauseFunc
+	running    sync.WaitGroup
 }
 
-// Open is for workers: it makes sure that streams and buckets exist, and binds
-// to them. It may be called by many workers at once. The connection stays the
-// caller's.
+// Open is for workers: it makes sure that streams and buckets exist, binds to
+// them, and answers what attached queues ask until Close. It may be called by
+// many workers at once. The connection stays the caller's.
 func Open(ctx context.Context, nc *nats.Conn, cfg Config) (*Queue, error) {
 	q, err := newQueue(nc, cfg)
 	if err != nil {
@@ -92,15 +101,23 @@ func Open(ctx context.Context, nc *nats.Conn, cfg Config) (*Queue, error) {
 	if err := q.start(ctx); err != nil {
 		return nil, err
 	}
+	if err := q.serveFleet(); err != nil {
+		return nil, errors.Join(err, q.Close())
+	}
 	return q, nil
 }
 
 // Attach is for submitters: it binds to what workers set up and creates
-// nothing. Its error wraps ErrNoQueue when no worker ever did. The connection
-// stays the caller's.
+// nothing. Its error wraps ErrNoQueue when no worker ever did, and ErrRefused
+// when the connection's user is not of Config.Tenant. The connection stays the
+// caller's.
 func Attach(ctx context.Context, nc *nats.Conn, cfg Config) (*Queue, error) {
 	q, err := newQueue(nc, cfg)
 	if err != nil {
+		return nil, err
+	}
+	q.attached = true
+	if err := q.probeRights(ctx); err != nil {
 		return nil, err
 	}
 	if err := q.bind(ctx); err != nil {
@@ -125,7 +142,7 @@ func (q *Queue) start(ctx context.Context) error {
 	q.lanes = newView(q.lanesKV, q.cfg.Log, decodeLane)
 	q.workers = newView(q.workersKV, q.cfg.Log, q.decodeSighting)
 	background, end := context.WithCancelCause(context.Background())
-	q.end = end
+	q.background, q.end = background, end
 	q.running.Go(func() { q.lanes.run(background) })
 	q.running.Go(func() { q.workers.run(background) })
 	synced := []<-chan struct{}{q.lanes.synced, q.workers.synced}

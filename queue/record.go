@@ -118,6 +118,7 @@ func (r *recorder) record(ctx context.Context, msgs []jetstream.Msg) {
 	if len(batch) == 0 {
 		return
 	}
+	r.registerLanes(ctx, batch)
 	again := recordAgainMin
 	for {
 		err := r.sink(ctx, batch)
@@ -133,6 +134,16 @@ func (r *recorder) record(ctx context.Context, msgs []jetstream.Msg) {
 		r.each(readable, "keep queued job", jetstream.Msg.InProgress)
 	}
 	r.each(readable, "acknowledge queued job", jetstream.Msg.Ack)
+}
+
+// registerLanes makes lanes known whose first jobs came when no worker was
+// there to be asked.
+func (r *recorder) registerLanes(ctx context.Context, batch []job.Queued) {
+	for _, queued := range batch {
+		if err := r.q.registerLane(ctx, queued.Job.Requires); err != nil {
+			r.q.cfg.Log.Warn().Err(err).Stringer("job", queued.Job.ID).Msg("lane of a queued job could not be registered")
+		}
+	}
 }
 
 // each sends one kind of acknowledgement for all messages. One that is lost

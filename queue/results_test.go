@@ -65,7 +65,7 @@ func TestResultsArriveAsAnnounced(t *testing.T) {
 		"3 MiB": newResult("a", "b", func(r *job.Result) { r.Stdout = job.Bytes(strings.Repeat("x", 3<<20)) }),
 	} {
 		t.Run(name, func(t *testing.T) {
-			results := follow(t, q, "a", "", want.Job)
+			results := follow(t, attachAs(t, srv, "a"), "a", "", want.Job)
 			must(t, q.Announce(testContext(t), want))
 			if diff := cmp.Diff(want, next(t, results), wholeBytes); diff != "" {
 				t.Errorf("result differs (-want +got):\n%.2000s", diff)
@@ -84,7 +84,7 @@ func TestHugeOutputIsCutNotLost(t *testing.T) {
 		r.StdoutBytes = int64(16 * job.MiB)
 	})
 	must(t, q.Announce(testContext(t), huge))
-	got := next(t, follow(t, q, "a", "", huge.Job))
+	got := next(t, follow(t, attachAs(t, srv, "a"), "a", "", huge.Job))
 	if !got.StdoutTruncated || len(got.Stdout) == 0 || got.StdoutBytes != huge.StdoutBytes {
 		t.Errorf("got %d of %d bytes, truncated %v; want some, all counted, truncated", len(got.Stdout), got.StdoutBytes, got.StdoutTruncated)
 	}
@@ -94,7 +94,7 @@ func TestResultsReplayAndNarrow(t *testing.T) {
 	t.Parallel()
 	srv := natstest.Start(t)
 	q := open(t, srv, queue.Config{})
-	submitter := attach(t, srv)
+	submitter := attachAs(t, srv, "a")
 	ab1, ab2, ab3 := newResult("a", "b", nil), newResult("a", "b", nil), newResult("a", "b", nil)
 	ac, none, other := newResult("a", "c", nil), newResult("a", "", nil), newResult("z", "b", nil)
 	for _, r := range []*job.Result{ab1, other, ac, ab2, none} {
@@ -128,7 +128,7 @@ func TestSecondAttemptsResultIsAnnounced(t *testing.T) {
 	srv := natstest.Start(t)
 	q := open(t, srv, queue.Config{})
 	first := newResult("a", "b", func(r *job.Result) { r.Status = job.StatusInfraError })
-	results := follow(t, q, "a", "b", job.ID{})
+	results := follow(t, attachAs(t, srv, "a"), "a", "b", job.ID{})
 	must(t, q.Announce(testContext(t), first))
 	if got := next(t, results); got.Status != job.StatusInfraError {
 		t.Errorf("got status %s, want %s", got.Status, job.StatusInfraError)
@@ -139,7 +139,7 @@ func TestSecondAttemptsResultIsAnnounced(t *testing.T) {
 	if got := next(t, results); got.Status != job.StatusOK || got.Attempt != 2 {
 		t.Errorf("got status %s of attempt %d, want ok of 2", got.Status, got.Attempt)
 	}
-	if got := next(t, follow(t, q, "a", "b", job.ID{})); got.Attempt != 2 {
+	if got := next(t, follow(t, attachAs(t, srv, "a"), "a", "b", job.ID{})); got.Attempt != 2 {
 		t.Errorf("replay begins with attempt %d, want only 2", got.Attempt)
 	}
 }
@@ -148,7 +148,7 @@ func TestResultsSurviveRestart(t *testing.T) {
 	t.Parallel()
 	srv := natstest.Start(t)
 	q := open(t, srv, queue.Config{})
-	results := follow(t, attach(t, srv), "a", "b", job.ID{})
+	results := follow(t, attachAs(t, srv, "a"), "a", "b", job.ID{})
 	var want []job.ID
 	for range 5 {
 		r := newResult("a", "b", nil)
@@ -174,8 +174,8 @@ func TestResultsSurviveRestart(t *testing.T) {
 func TestResultsEnd(t *testing.T) {
 	t.Parallel()
 	srv := natstest.Start(t)
-	q := open(t, srv, queue.Config{})
-	results := follow(t, q, "a", "b", job.ID{})
+	open(t, srv, queue.Config{})
+	results := follow(t, attachAs(t, srv, "a"), "a", "b", job.ID{})
 	ctx, cancel := context.WithCancelCause(context.Background())
 	because := errors.New("because")
 	cancel(because)
@@ -201,7 +201,7 @@ func TestStopFreesTheServersConsumer(t *testing.T) {
 	srv := natstest.Start(t)
 	q := open(t, srv, queue.Config{})
 	for range 5 {
-		results := follow(t, q, "a", "b", job.ID{})
+		results := follow(t, attachAs(t, srv, "a"), "a", "b", job.ID{})
 		must(t, q.Announce(testContext(t), newResult("a", "b", nil)))
 		next(t, results)
 		results.Stop()
@@ -231,7 +231,7 @@ func TestForeignResultsAreSkipped(t *testing.T) {
 		publishRaw(t, nc, subject, body, nil)
 	}
 	must(t, q.Announce(testContext(t), real))
-	if got := next(t, follow(t, q, "a", "b", job.ID{})); got.Job != real.Job {
+	if got := next(t, follow(t, attachAs(t, srv, "a"), "a", "b", job.ID{})); got.Job != real.Job {
 		t.Errorf("got result of %s, want %s", got.Job, real.Job)
 	}
 }

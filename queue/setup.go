@@ -25,8 +25,8 @@ const (
 	cancelsTTL = 7 * 24 * time.Hour
 	keysTTL    = 30 * 24 * time.Hour
 	blobsTTL   = 14 * 24 * time.Hour
-	// markerTTL is how long buckets keep the mark of an expired key; without
-	// marks a watcher never learns that a key is gone.
+	// markerTTL is how long WORKERS keeps the mark of an expired key; without
+	// marks a watcher learns that a key is gone only when it begins anew.
 	markerTTL = time.Minute
 	// maxMessage leaves room for headers below the server's usual 1 MiB.
 	maxMessage = 900 * job.KiB
@@ -34,8 +34,11 @@ const (
 
 // stores are the bound buckets.
 type stores struct {
-	lanesKV, workersKV, cancelsKV, keysKV jetstream.KeyValue
-	blobs                                 jetstream.ObjectStore
+	lanesKV, workersKV jetstream.KeyValue
+	// The rest is not read by submitters, and nil in a queue that was
+	// attached to.
+	cancelsKV, keysKV jetstream.KeyValue
+	blobs             jetstream.Stream
 }
 
 // setUp creates or updates streams and buckets. Only a server that is no
@@ -53,10 +56,9 @@ func (q *Queue) setUp(ctx context.Context) error {
 	return err
 }
 
-// setUpOn sets up on so many servers. QUEUED comes before JOBS, so that no job
-// enters without being recorded.
+// setUpOn sets up on so many servers.
 func (q *Queue) setUpOn(ctx context.Context, replicas int) error {
-	for _, cfg := range []jetstream.StreamConfig{q.queuedStream(), q.jobsStream(), q.resultsStream()} {
+	for _, cfg := range q.streamConfigs() {
 		cfg.Replicas = replicas
 		err := q.insist(ctx, func(ctx context.Context) error {
 			_, err := q.js.CreateOrUpdateStream(ctx, cfg)
@@ -66,27 +68,13 @@ func (q *Queue) setUpOn(ctx context.Context, replicas int) error {
 			return fmt.Errorf("set up stream %s with %d replicas: %w", cfg.Name, replicas, err)
 		}
 	}
-	for _, cfg := range q.bucketConfigs() {
-		cfg.Replicas = replicas
-		err := q.insist(ctx, func(ctx context.Context) error {
-			_, err := q.js.CreateOrUpdateKeyValue(ctx, cfg)
-			return err
-		})
-		if err != nil {
-			return fmt.Errorf("set up bucket %s with %d replicas: %w", cfg.Bucket, replicas, err)
-		}
-	}
-	err := q.insist(ctx, func(ctx context.Context) error {
-		_, err := q.js.CreateOrUpdateObjectStore(ctx, jetstream.ObjectStoreConfig{
-			Bucket: bucketBlobs, Description: "Airlock: bodies too large for a message, by their SHA-256",
-			TTL: blobsTTL, Storage: q.storage(), Replicas: replicas,
-		})
-		return err
-	})
-	if err != nil {
-		return fmt.Errorf("set up object store %s with %d replicas: %w", bucketBlobs, replicas, err)
-	}
 	return nil
+}
+
+func (q *Queue) streamConfigs() []jetstream.StreamConfig {
+	return append([]jetstream.StreamConfig{
+		q.queuedStream(), q.jobsStream(), q.resultsStream(), q.blobsStream(),
+	}, q.bucketStreams()...)
 }
 
 func (q *Queue) storage() jetstream.StorageType {
@@ -133,33 +121,66 @@ func (q *Queue) resultsStream() jetstream.StreamConfig {
 	}
 }
 
-func (q *Queue) bucketConfigs() []jetstream.KeyValueConfig {
-	bucket := func(name, about string, ttl time.Duration) jetstream.KeyValueConfig {
-		return jetstream.KeyValueConfig{
-			Bucket: name, Description: "Airlock: " + about, History: 1, TTL: ttl, LimitMarkerTTL: markerTTL,
-			Storage: q.storage(),
-		}
+// blobsStream keeps the bodies that are too large for a message, in parts. The
+// tenant stands in the subject, so that permissions keep tenants apart.
+func (q *Queue) blobsStream() jetstream.StreamConfig {
+	return jetstream.StreamConfig{
+		Name: streamBlobs, Description: "Airlock: bodies too large for a message, by their SHA-256",
+		Subjects:  []string{prefixBlobs + ".*.*.*"},
+		Retention: jetstream.LimitsPolicy, Storage: q.storage(),
+		Discard: jetstream.DiscardOld, MaxAge: blobsTTL, MaxMsgsPerSubject: 1,
+		MaxMsgSize: int32(maxMessage), Duplicates: dedupeWindow, AllowDirect: true,
 	}
-	lanes := bucket(bucketLanes, "the requirement behind each lane's name", 0)
-	lanes.LimitMarkerTTL = 0
-	return []jetstream.KeyValueConfig{
-		lanes,
-		// Not in memory: a memory stream is gone after a restart, and with it
-		// every watch on it.
-		bucket(bucketWorkers, "the workers that are there", q.cfg.WorkerTTL),
+}
+
+// bucketStreams are the streams behind the buckets. They are made here and not
+// by the library, which lets every bucket be rolled up: whoever may write one
+// key could then empty the bucket, with one header.
+func (q *Queue) bucketStreams() []jetstream.StreamConfig {
+	bucket := func(name, about string, ttl time.Duration) jetstream.StreamConfig {
+		cfg := jetstream.StreamConfig{
+			Name: bucketStream(name), Description: "Airlock: " + about,
+			Subjects:          []string{bucketSubject(name, ">")},
+			MaxMsgsPerSubject: 1, MaxAge: ttl, Storage: q.storage(),
+			Discard: jetstream.DiscardNew, DenyDelete: true, AllowDirect: true, Duplicates: dedupeWindow,
+		}
+		if ttl > 0 {
+			cfg.Duplicates = min(ttl, dedupeWindow)
+		}
+		return cfg
+	}
+	// Not in memory: a memory stream is gone after a restart, and with it
+	// every watch on it. Marks and purges need rolling up; only workers write
+	// here.
+	workers := bucket(bucketWorkers, "the workers that are there", q.cfg.WorkerTTL)
+	workers.AllowRollup, workers.AllowMsgTTL, workers.SubjectDeleteMarkerTTL = true, true, markerTTL
+	return []jetstream.StreamConfig{
+		bucket(bucketLanes, "the requirement behind each lane's name", 0),
+		workers,
 		bucket(bucketCancels, "jobs and batches that somebody cancelled", cancelsTTL),
 		bucket(bucketKeys, "idempotency keys", keysTTL),
 	}
 }
 
-// bind looks the buckets up.
+// bind looks the streams and buckets up that are read directly: by submitters
+// those that hold nothing of any tenant.
 func (q *Queue) bind(ctx context.Context) error {
-	for _, b := range []struct {
+	type binding struct {
 		name string
 		into *jetstream.KeyValue
-	}{
-		{bucketLanes, &q.lanesKV}, {bucketWorkers, &q.workersKV}, {bucketCancels, &q.cancelsKV}, {bucketKeys, &q.keysKV},
-	} {
+	}
+	buckets := []binding{{bucketLanes, &q.lanesKV}, {bucketWorkers, &q.workersKV}}
+	if !q.attached {
+		buckets = append(buckets, binding{bucketCancels, &q.cancelsKV}, binding{bucketKeys, &q.keysKV})
+		err := q.insist(ctx, func(ctx context.Context) (err error) {
+			q.blobs, err = q.js.Stream(ctx, streamBlobs)
+			return err
+		})
+		if err != nil {
+			return bindError("stream "+streamBlobs, err)
+		}
+	}
+	for _, b := range buckets {
 		err := q.insist(ctx, func(ctx context.Context) (err error) {
 			*b.into, err = q.js.KeyValue(ctx, b.name)
 			return err
@@ -167,13 +188,6 @@ func (q *Queue) bind(ctx context.Context) error {
 		if err != nil {
 			return bindError("bucket "+b.name, err)
 		}
-	}
-	err := q.insist(ctx, func(ctx context.Context) (err error) {
-		q.blobs, err = q.js.ObjectStore(ctx, bucketBlobs)
-		return err
-	})
-	if err != nil {
-		return bindError("object store "+bucketBlobs, err)
 	}
 	return nil
 }

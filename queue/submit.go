@@ -65,7 +65,7 @@ func (q *Queue) Submit(ctx context.Context, j *job.Job, opt SubmitOptions) (Rece
 		}
 		receipt.Job, receipt.Known = earlier, earlier != j.ID
 	}
-	if err := q.registerLane(ctx, j.Requires); err != nil {
+	if err := q.announceLane(ctx, j.Tenant, j.Requires); err != nil {
 		return Receipt{}, err
 	}
 	// A known job is published too, under its first id: had the first
@@ -108,7 +108,7 @@ func (q *Queue) claimKey(ctx context.Context, j *job.Job) (job.ID, error) {
 	}
 	for range keyTries {
 		var taken []byte
-		if taken, err = q.createKey(ctx, key, value); err == nil && taken == nil {
+		if taken, err = q.createKey(ctx, j.Tenant, key, value); err == nil && taken == nil {
 			return j.ID, nil
 		}
 		if err == nil {
@@ -125,27 +125,44 @@ func (q *Queue) claimKey(ctx context.Context, j *job.Job) (job.ID, error) {
 }
 
 // createKey makes the key, or returns the value that it has already.
-func (q *Queue) createKey(ctx context.Context, key string, value []byte) (taken []byte, err error) {
+func (q *Queue) createKey(ctx context.Context, tenant, key string, value []byte) (taken []byte, err error) {
 	err = q.once(ctx, func(ctx context.Context) error {
-		_, err := q.keysKV.Create(ctx, key, value)
-		if !errors.Is(err, jetstream.ErrKeyExists) {
-			return err
-		}
-		entry, err := q.keysKV.Get(ctx, key)
-		if err == nil {
-			taken = entry.Value()
-		}
+		_, err := q.js.Publish(ctx, bucketSubject(bucketKeys, key), value, jetstream.WithExpectLastSequencePerSubject(0))
 		return err
 	})
-	return taken, err
+	if !keyTaken(err) {
+		return nil, err
+	}
+	if q.attached {
+		return q.askKey(ctx, tenant, key)
+	}
+	return q.readKey(ctx, key)
+}
+
+// keyTaken knows both codes of one refusal: of a stream alone, and of one with
+// replicas.
+func keyTaken(err error) bool {
+	var api *jetstream.APIError
+	return errors.As(err, &api) && (api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence ||
+		api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequenceConstant)
+}
+
+// readKey returns a key's value; the error is jetstream.ErrKeyNotFound when it
+// has expired.
+func (q *Queue) readKey(ctx context.Context, key string) ([]byte, error) {
+	entry, err := q.keysKV.Get(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	return entry.Value(), nil
 }
 
 func compareClaim(j *job.Job, digest string, value []byte) (job.ID, error) {
 	var earlier claim
-	if err := json.Unmarshal(value, &earlier); err != nil {
+	if err := job.DecodeStrict(value, &earlier); err != nil {
 		return job.ID{}, fmt.Errorf("decode key: %w", err)
 	}
-	if earlier.Job.IsZero() {
+	if earlier.Job.IsZero() || earlier.Digest == "" {
 		return job.ID{}, errors.New("decode key: it names no job")
 	}
 	if earlier.Digest != digest {

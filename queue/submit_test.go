@@ -61,7 +61,7 @@ func TestConnectGivesUpWithItsContext(t *testing.T) {
 func TestConnectWaitsForTheServer(t *testing.T) {
 	t.Parallel()
 	srv := natstest.Start(t)
-	url := srv.URL()
+	url := srv.URLOf("submitter-default")
 	srv.Stop()
 	connected := make(chan error)
 	go func() {

@@ -118,7 +118,6 @@ func (v *view[T]) apply(entries map[string]T, entry jetstream.KeyValueEntry) {
 	value, err := v.decode(entry.Key(), entry.Value())
 	if err != nil {
 		v.log.Warn().Err(err).Str("key", job.Printable(entry.Key(), 200)).Msg("entry is not readable and was ignored")
-		delete(entries, entry.Key())
 		return
 	}
 	entries[entry.Key()] = value

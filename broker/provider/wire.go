@@ -1,5 +1,7 @@
 package provider
 
+import "airlock/job"
+
 // The headers of a call. All are written by the worker; none holds a byte of
 // the guest's.
 const (
@@ -49,7 +51,7 @@ const (
 )
 
 // SubjectPrefix begins the subject of every tool.
-const SubjectPrefix = "tools."
+const SubjectPrefix = job.ToolSubjects
 
 // Subject is where the calls of a tool go. Both names must be valid.
-func Subject(namespace, tool string) string { return SubjectPrefix + namespace + "." + tool }
+func Subject(namespace, tool string) string { return job.ToolSubject(namespace, tool) }

@@ -120,6 +120,8 @@ func hint(err error) string {
 		return "start one with `worker --standalone`, or name the right server with --nats URL or " + envTwin("nats")
 	case errors.Is(err, queue.ErrNoQueue), errors.Is(err, queue.ErrNoWorker):
 		return "start a worker: `worker --standalone`, or `worker --nats URL --postgres URL` to join a pool"
+	case errors.Is(err, queue.ErrRefused):
+		return "the address with the login of the tenant's submitter in " + envTwin("nats") + ", or --tenant for the one it is of"
 	case errors.As(err, &unplaceable):
 		return "`submit workers` shows what there is; --park lets the job wait for a worker that fits"
 	case errors.As(err, &conflict):

@@ -63,12 +63,12 @@ func newFleet(t testing.TB, cfg fleetConfig) *fleet {
 	}
 	cfg.slots = cmp.Or(cfg.slots, 64)
 	ctx, cancel := context.WithCancel(context.Background())
-	q, err := queue.Open(ctx, cfg.server.Connect(), queue.Config{Log: zerolog.Nop(), MaxPerTenant: cfg.quota, AckWait: cfg.ackWait})
+	q, err := queue.Open(ctx, cfg.server.ConnectAs("worker"), queue.Config{Log: zerolog.Nop(), MaxPerTenant: cfg.quota, AckWait: cfg.ackWait})
 	if err != nil {
 		t.Fatalf("open queue: %v", err)
 	}
 	f := &fleet{
-		t: t, url: cfg.server.URL(), q: q, cfg: cfg,
+		t: t, url: cfg.server.URLOf("submitter-default"), q: q, cfg: cfg,
 		records: map[job.ID]*job.Record{}, results: map[job.ID]*job.Result{}, runs: map[job.ID]int{},
 		cancelled: map[job.ID]chan struct{}{},
 	}
@@ -94,6 +94,7 @@ func newFleet(t testing.TB, cfg fleetConfig) *fleet {
 	})
 	if !cfg.muted {
 		wg.Go(func() { f.check(q.Answer(ctx, f.verbs())) })
+		eventually(t, "answering", func() bool { return cfg.server.Subscriptions("control.") > 0 })
 	}
 	return f
 }

@@ -273,7 +273,7 @@ func TestRunWithoutNATS(t *testing.T) {
 func TestRunWithoutQueue(t *testing.T) {
 	t.Parallel()
 	server := natstest.Start(t)
-	f := &fleet{t: t, url: server.URL()}
+	f := &fleet{t: t, url: server.URLOf("submitter-default")}
 	f.submit("workers", "--timeout", "500ms").want(t, codeAirlock).wantIn(t, "stderr", "start a worker")
 	// A worker that starts meanwhile is waited for.
 	done := make(chan ended)

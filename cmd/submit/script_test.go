@@ -1,11 +1,13 @@
 package main
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"airlock/queue/natstest"
 )
 
 func TestMain(m *testing.M) {
@@ -15,13 +17,21 @@ func TestMain(m *testing.M) {
 // TestScripts runs testdata/*.txtar against one fleet, each script as a tenant
 // of its own.
 func TestScripts(t *testing.T) {
-	f := newFleet(t, fleetConfig{})
+	scripts, err := filepath.Glob("testdata/*.txtar")
+	if err != nil || len(scripts) == 0 {
+		t.Fatalf("got scripts %v, %v", scripts, err)
+	}
+	for i, path := range scripts {
+		scripts[i] = "script-" + strings.TrimSuffix(filepath.Base(path), ".txtar")
+	}
+	server := natstest.Start(t, scripts...)
+	newFleet(t, fleetConfig{server: server})
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata",
 		Setup: func(env *testscript.Env) error {
-			sum := sha256.Sum256([]byte(env.WorkDir))
-			env.Setenv("AIRLOCK_NATS", f.url)
-			env.Setenv("AIRLOCK_TENANT", hex.EncodeToString(sum[:4]))
+			tenant := filepath.Base(env.WorkDir)
+			env.Setenv("AIRLOCK_NATS", server.URLOf("submitter-"+tenant))
+			env.Setenv("AIRLOCK_TENANT", tenant)
 			return nil
 		},
 	})

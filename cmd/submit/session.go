@@ -44,7 +44,7 @@ func (a *app) open(ctx context.Context) (*session, error) {
 	if err != nil {
 		return nil, errors.Join(ctx.Err(), err)
 	}
-	q, err := a.attach(dial, nc, queue.Config{Log: log})
+	q, err := a.attach(dial, nc, queue.Config{Log: log, Tenant: f.Tenant})
 	if err != nil {
 		nc.Close()
 		return nil, errors.Join(ctx.Err(), err)

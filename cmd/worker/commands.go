@@ -34,6 +34,7 @@ func commands() []command {
 		{"health", "Say whether the worker of this host takes jobs; exit code 0 is yes.", func() runner { return &healthCommand{} }},
 		{"migrate", "Bring the database to this program's schema.", func() runner { return &migrateCommand{} }},
 		{"sample-tools", "Serve the sample tools, math.add and math.echo, or with --check ask for them.", func() runner { return &sampleToolsCommand{} }},
+		{"nats-config", "Write the configuration of a NATS server: users and permissions by role.", func() runner { return &natsConfigCommand{} }},
 	}
 }
 

@@ -99,6 +99,9 @@ func (c *config) validate() error {
 	if c.Standalone && c.NatsReplicas > 1 {
 		return fmt.Errorf("--standalone is one NATS server; leave --nats-replicas away")
 	}
+	if err := c.readSecrets(); err != nil {
+		return err
+	}
 	if c.Standalone && (c.Nats != "" || c.Postgres != "") {
 		return fmt.Errorf("--standalone brings its own NATS and Postgres; leave --nats and --postgres away")
 	}

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/nats-io/nats-server/v2/server"
+
+	"airlock/queue"
 )
 
 // StartCluster starts a cluster of servers with JetStream, and returns their
@@ -23,14 +25,12 @@ func StartCluster(t testing.TB, servers int) string {
 	}
 	urls := make([]string, servers)
 	for i := range urls {
-		s := &Server{t: t, opts: server.Options{
-			ServerName: fmt.Sprintf("n%d", i+1), Host: "127.0.0.1", Port: server.RANDOM_PORT,
-			JetStream: true, StoreDir: t.TempDir(), NoLog: true, NoSigs: true,
-			Cluster: server.ClusterOpts{Name: "test", Host: "127.0.0.1", Port: ports[i]}, Routes: routes,
-		}}
+		s := &Server{t: t, opts: options(t, nil)}
+		s.opts.ServerName, s.opts.Routes = fmt.Sprintf("n%d", i+1), routes
+		s.opts.Cluster = server.ClusterOpts{Name: "test", Host: "127.0.0.1", Port: ports[i]}
 		s.Resume()
 		t.Cleanup(s.Stop)
-		urls[i] = s.URL()
+		urls[i] = s.URLOf(string(queue.RoleAdmin))
 	}
 	return strings.Join(urls, ",")
 }

@@ -1,10 +1,15 @@
 // Package natstest runs a NATS server with JetStream inside a test, on a free
-// loopback port, with its store in the test's temporary directory.
+// loopback port, with its store in the test's temporary directory. It has the
+// users and permissions of a real one: what a role uses and may not use fails
+// the test.
 package natstest
 
 import (
 	"net"
 	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -12,45 +17,112 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
+
+	"airlock/queue"
 )
 
 const patience = 10 * time.Second
 
 // Server is a running server. It stops when the test ends.
 type Server struct {
-	t      testing.TB
-	opts   server.Options
-	server *server.Server
+	t       testing.TB
+	opts    server.Options
+	server  *server.Server
+	refused refusals
 }
 
-// Start starts a server. The server keeps its store and its port over Restart.
-func Start(t testing.TB) *Server {
+// The password of every user.
+const password = "secret"
+
+// Tenants and Namespace are those that have users, "submitter-a" for instance.
+var Tenants = []string{"default", "other", "a", "b", "c", "z"}
+
+// Namespace is whose provider has a user.
+const Namespace = "math"
+
+func users(tenants []string) []queue.Login {
+	logins := []queue.Login{
+		{User: queue.User{Role: queue.RoleAdmin}}, {User: queue.User{Role: queue.RoleWorker}},
+		{User: queue.User{Role: queue.RoleProvider, Of: Namespace}},
+	}
+	for _, tenant := range append(slices.Clone(Tenants), tenants...) {
+		logins = append(logins, queue.Login{User: queue.User{Role: queue.RoleSubmitter, Of: tenant}},
+			queue.Login{User: queue.User{Role: queue.RoleAnalyst, Of: tenant}})
+	}
+	for i := range logins {
+		logins[i].Password = password
+	}
+	return logins
+}
+
+// Start starts a server, which has users of these tenants too. The server keeps
+// its store and its port over Restart.
+func Start(t testing.TB, tenants ...string) *Server {
 	t.Helper()
-	s := &Server{t: t, opts: server.Options{
-		Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: t.TempDir(),
-		NoLog: true, NoSigs: true,
-		// Nothing here outlives the process, let alone a power cut.
-		SyncInterval: time.Hour,
-	}}
+	s := &Server{t: t, opts: options(t, tenants)}
 	s.Resume()
 	t.Cleanup(s.Stop)
+	t.Cleanup(func() {
+		for _, refusal := range s.refused.unexpected() {
+			t.Errorf("the server refused what the code did: %s", refusal)
+		}
+	})
 	return s
 }
 
-// URL is where clients connect.
-func (s *Server) URL() string { return s.server.ClientURL() }
+// options are those of the file that operators get.
+func options(t testing.TB, tenants []string) server.Options {
+	t.Helper()
+	conf, err := queue.ServerConf{Listen: "127.0.0.1:0", StoreDir: t.TempDir(), Users: users(tenants)}.Render()
+	if err != nil {
+		t.Fatalf("render the test's nats configuration: %v", err)
+	}
+	path := filepath.Join(t.TempDir(), "nats.conf")
+	if err := os.WriteFile(path, conf, 0o600); err != nil {
+		t.Fatalf("write the test's nats configuration: %v", err)
+	}
+	opts, err := server.ProcessConfigFile(path)
+	if err != nil {
+		t.Fatalf("read the test's nats configuration: %v", err)
+	}
+	opts.Port, opts.NoLog, opts.NoSigs = server.RANDOM_PORT, true, true
+	// Nothing here outlives the process, let alone a power cut.
+	opts.SyncInterval = time.Hour
+	return *opts
+}
 
-// Connect returns a connection that reconnects for ever and is closed when the
-// test ends.
-func (s *Server) Connect() *nats.Conn {
+// URLOf is where a user connects, with its password.
+func (s *Server) URLOf(user string) string {
+	u, err := url.Parse(s.server.ClientURL())
+	if err != nil {
+		s.t.Fatalf("parse the test's nats url: %v", err)
+	}
+	u.User = url.UserPassword(user, password)
+	return u.String()
+}
+
+// Connect connects as the administrator, who may do everything.
+func (s *Server) Connect() *nats.Conn { return s.ConnectAs(string(queue.RoleAdmin)) }
+
+// ConnectAs returns a connection that reconnects for ever and is closed when
+// the test ends.
+func (s *Server) ConnectAs(user string, options ...nats.Option) *nats.Conn {
 	s.t.Helper()
-	nc, err := nats.Connect(s.URL(), nats.MaxReconnects(-1), nats.ReconnectWait(20*time.Millisecond), nats.ReconnectJitter(0, 0))
+	options = append([]nats.Option{
+		nats.MaxReconnects(-1), nats.ReconnectWait(20 * time.Millisecond), nats.ReconnectJitter(0, 0),
+		nats.CustomInboxPrefix(queue.InboxPrefix(user)), nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}),
+	}, options...)
+	nc, err := nats.Connect(s.URLOf(user), options...)
 	if err != nil {
 		s.t.Fatalf("connect to the test's nats: %v", err)
 	}
 	s.t.Cleanup(nc.Close)
 	return nc
 }
+
+// ExpectRefusals says that what the server refuses from now on is no failure of
+// the test.
+func (s *Server) ExpectRefusals() { s.refused.expect() }
 
 // Restart stops the server and starts it again on the same store and port.
 func (s *Server) Restart() {
@@ -82,6 +154,7 @@ func (s *Server) Resume() {
 	if err != nil {
 		s.t.Fatalf("make the test's nats: %v", err)
 	}
+	srv.SetLoggerV2(&s.refused, false, false, false)
 	s.server = srv
 	go srv.Start()
 	if !srv.ReadyForConnections(patience) {
@@ -93,7 +166,7 @@ func (s *Server) Resume() {
 // Messages counts what a stream holds.
 func (s *Server) Messages(stream string) uint64 {
 	s.t.Helper()
-	account, err := s.server.JszAccount(&server.JSzOptions{Account: server.DEFAULT_GLOBAL_ACCOUNT, Streams: true})
+	account, err := s.server.JszAccount(&server.JSzOptions{Account: queue.Account, Streams: true})
 	if err != nil {
 		s.t.Fatalf("look into the test's jetstream: %v", err)
 	}

@@ -1,0 +1,13 @@
+package job
+
+// ToolSubjects begins the subject of every tool.
+const ToolSubjects = "tools."
+
+// ToolSubject is where the calls of a tool go. Both names must be valid tool
+// names, or the wildcard that stands for all.
+func ToolSubject(namespace, tool string) string { return ToolSubjects + namespace + "." + tool }
+
+// ToolInbox begins the inboxes where workers wait for the answers of tools,
+// below the prefix of all their inboxes: providers may publish there, and not
+// where workers wait for anything else.
+func ToolInbox(inboxPrefix string) string { return inboxPrefix + ".tools" }
