@@ -7,8 +7,11 @@ SHELL := bash
 GO_BUILD := go build -buildvcs=auto
 
 # What a skip is a failure for. To test without, say make test REQUIRE=
-REQUIRE := postgres,bubblewrap,nats
+REQUIRE := postgres,bubblewrap,nats,docker
 FUZZTIME := 5s
+
+# Sees to a Docker Engine and names it for the rest of a recipe.
+WITH_ENGINE = host=$$(dev/dockerd.sh start); export "$$host";
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
 .PHONY: help
@@ -33,8 +36,13 @@ demo: setup build ## watch seven jobs go through a whole Airlock on this machine
 	@go run ./dev/demo
 
 .PHONY: test
-test: setup-test check crosscheck fuzz-short demo ## run everything; CI runs this
-	AIRLOCK_REQUIRE=$(REQUIRE) go test -race -timeout 12m ./...
+test: setup-test check crosscheck fuzz-short demo test-go test-compose k8s-check ## run everything; CI runs this
+
+# The packages wait for containers and timers more than they compute.
+.PHONY: test-go
+test-go:
+	$(WITH_ENGINE) dev/images.sh nats postgres runner >/dev/null; \
+	AIRLOCK_REQUIRE=$(REQUIRE) go test -race -parallel 4 -timeout 20m -skip '^TestComposeDeployment$$' ./...
 
 .PHONY: check
 check: ## formatting and vet
@@ -72,12 +80,12 @@ runner-image-host: ## the same from this host's Python or Debian's packages in a
 
 .PHONY: test-docker
 test-docker: ## run what needs a Docker Engine, on one seen to here
-	@host=$$(dev/dockerd.sh start); export "$$host"; dev/runner-image.sh; \
-	AIRLOCK_REQUIRE=docker go test -race -timeout 12m ./backends/docker
+	@$(WITH_ENGINE) dev/runner-image.sh; \
+	AIRLOCK_REQUIRE=docker go test -race -parallel 4 -timeout 12m ./backends/docker
 
 .PHONY: test-compose
 test-compose: ## run a batch through docker-compose.yml and kill a worker in it
-	@host=$$(dev/dockerd.sh start); export "$$host"; \
+	@$(WITH_ENGINE) \
 	AIRLOCK_REQUIRE=docker go test -timeout 20m -run 'Compose|Secrets' ./integration
 
 .PHONY: k8s-check
@@ -86,7 +94,7 @@ k8s-check: ## hold dev/k8s against the Kubernetes schema and our own rules
 
 .PHONY: images
 images: ## pull or make the images that a deployment starts from
-	@host=$$(dev/dockerd.sh start); export "$$host"; dev/images.sh all runner worker
+	@$(WITH_ENGINE) dev/images.sh all runner worker
 
 .PHONY: secrets
 secrets: ## make the deployment's passwords in ./secrets
@@ -102,7 +110,7 @@ compose-up: ## start a whole Airlock in containers, and send a job through it
 
 .PHONY: compose-down
 compose-down: ## stop it; V=-v removes its data too
-	@host=$$(dev/dockerd.sh start); export "$$host"; dev/compose.sh --profile submit down --remove-orphans $(V)
+	@$(WITH_ENGINE) dev/compose.sh --profile submit down --remove-orphans $(V)
 
 .PHONY: bench
 bench: setup build ## measure this machine; compare only the rows of one run

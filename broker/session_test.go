@@ -362,7 +362,8 @@ func TestAfterTheResult(t *testing.T) {
 
 func TestLingerIsBounded(t *testing.T) {
 	t.Parallel()
-	b := begin(t, setup{cfg: broker.Config{Linger: time.Millisecond}})
+	// Long enough for the acknowledgement to be written on a busy machine.
+	b := begin(t, setup{cfg: broker.Config{Linger: 200 * time.Millisecond}})
 	b.Hello()
 	b.Send(`{"id":1,"method":"result","params":{"value":1}}`)
 	b.Expect(`{"id":1,"ok":true}`)

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"airlock/backends/internal/interpreter"
@@ -38,7 +39,12 @@ func TestFindNone(t *testing.T) {
 			t.Parallel()
 			path := filepath.Join(t.TempDir(), "python3")
 			if tt.script != "" {
-				if err := os.WriteFile(path, []byte("#!/bin/sh\n"+tt.script+"\n"), 0o755); err != nil {
+				// A child that is forked while the file is open for writing would
+				// keep it busy.
+				syscall.ForkLock.RLock()
+				err := os.WriteFile(path, []byte("#!/bin/sh\n"+tt.script+"\n"), 0o755)
+				syscall.ForkLock.RUnlock()
+				if err != nil {
 					t.Fatal(err)
 				}
 			}
