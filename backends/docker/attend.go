@@ -29,7 +29,7 @@ func (g *guest) attend(ctx context.Context) (backends.Outcome, error) {
 func (g *guest) watch(ctx context.Context, served <-chan error) error {
 	counting, stop := context.WithCancel(ctx)
 	cpu := make(chan error, 1)
-	go func() { cpu <- g.meter.waitCPU(counting, g.before+g.task.Limits.CPU.Std()) }()
+	go func() { cpu <- g.meter.waitCPU(counting, g.task.Limits.CPU.Std()) }()
 	counted := false
 	defer func() {
 		stop()
@@ -133,12 +133,11 @@ func (g *guest) finish(ctx context.Context) error {
 func (g *guest) settle(ctx context.Context) (backends.Outcome, error) {
 	select {
 	case <-g.ended:
-		usage, err := g.meter.usage(ctx)
+		usage, err := g.meter.usage(g.ending)
 		if err != nil {
 			return backends.Outcome{}, g.explain(err)
 		}
-		usage.CPU = max(0, usage.CPU-g.before)
-		if g.suspect(usage) {
+		if g.suspect() {
 			_ = g.conn.Close() // all has arrived, and the first process ends by that
 			killed, err := g.meter.killed(ctx)
 			if err != nil {
@@ -173,10 +172,11 @@ func (g *guest) settle(ctx context.Context) (backends.Outcome, error) {
 }
 
 // suspect reports whether the kernel may have killed for memory although that
-// was not counted.
-func (g *guest) suspect(usage cgroup.Usage) bool {
+// was not counted. To find out costs the time that the container takes to end.
+// A guest that had one process and survived was not killed.
+func (g *guest) suspect() bool {
 	killed := g.ending.status&0x7f == sigkill && g.stopped == nil && !g.spent
-	return usage.OOMKills == 0 && (killed || usage.PeakMemory >= int64(g.task.Limits.Memory))
+	return !g.meter.exact() && (killed || g.ending.many)
 }
 
 // explain adds what the runtime or the first process complained of. The guest

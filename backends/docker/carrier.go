@@ -35,12 +35,6 @@ type carrier struct {
 	pumps sync.WaitGroup
 }
 
-// ending is what the container's first process reports of the guest.
-type ending struct {
-	status   uint32
-	diskFull bool
-}
-
 // carry begins with a container that is attached and not started.
 func carry(streams types.HijackedResponse, task backends.Task) *carrier {
 	c := &carrier{
@@ -91,8 +85,9 @@ func (c *carrier) receiveAll() {
 func (c *carrier) handle(k kind, body []byte) (err error) {
 	switch k {
 	case isReady:
-		defer c.once(c.ready)
-		c.greeting, err = readGreeting(body)
+		if c.greeting, err = readGreeting(body); err == nil {
+			c.once(c.ready)
+		}
 		return err
 	case fromStdout:
 		_, _ = c.stdout.Write(body) // writers of a Task never fail
@@ -105,29 +100,30 @@ func (c *carrier) handle(k kind, body []byte) (err error) {
 	case channelEnded:
 		c.said.close()
 		c.once(c.hungUp)
-	case grantChannel, grantStdin, guestEnded:
-		return c.handleNumber(k, body)
+	case grantChannel, grantStdin:
+		return c.handleGrant(k, body)
+	case guestEnded:
+		if c.ending, err = readEnding(body); err == nil {
+			c.said.close()
+			c.once(c.ended)
+		}
+		return err
 	default:
 		return fmt.Errorf("the container sent a frame of kind %q", byte(k))
 	}
 	return nil
 }
 
-func (c *carrier) handleNumber(k kind, body []byte) error {
+func (c *carrier) handleGrant(k kind, body []byte) error {
 	if len(body) < 4 {
 		return fmt.Errorf("the container sent a frame of kind %q that is too short", byte(k))
 	}
 	n := binary.BigEndian.Uint32(body)
-	switch k {
-	case grantChannel:
-		c.toChannel.add(int(min(n, window)))
-	case grantStdin:
-		c.toStdin.add(int(min(n, window)))
-	case guestEnded:
-		c.ending = ending{status: n, diskFull: len(body) > 4 && body[4] != 0}
-		c.said.close()
-		c.once(c.ended)
+	to := c.toChannel
+	if k == grantStdin {
+		to = c.toStdin
 	}
+	to.add(int(min(n, window)))
 	return nil
 }
 

@@ -18,7 +18,6 @@ import (
 	"github.com/docker/docker/api/types/network"
 	"github.com/docker/docker/api/types/system"
 	"github.com/docker/docker/client"
-	"github.com/go-json-experiment/json"
 )
 
 // patience bounds single requests, and what is waited for. An engine that
@@ -179,19 +178,6 @@ func (e *engine) network(ctx context.Context, name string) (*network.Inspect, er
 		return nil, nil
 	}
 	return &found, translate("look for the network", err)
-}
-
-// stats are the engine's counters of a container that runs.
-func (e *engine) stats(ctx context.Context, id string) (container.StatsResponse, error) {
-	ctx, cancel := context.WithTimeout(ctx, e.patience.ask)
-	defer cancel()
-	var stats container.StatsResponse
-	reply, err := e.api.ContainerStatsOneShot(ctx, id)
-	if err != nil {
-		return stats, translate("read the engine's counters", err)
-	}
-	defer reply.Body.Close()
-	return stats, translate("read the engine's counters", json.UnmarshalRead(reply.Body, &stats, json.MatchCaseInsensitiveNames(true)))
 }
 
 // ended waits until the container does not run any more.

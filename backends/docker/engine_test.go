@@ -63,33 +63,6 @@ func open(t testing.TB, config docker.Config) *docker.Backend {
 	return b
 }
 
-// TestEngineCounters: an engine elsewhere has no control groups to read, and
-// limits hold all the same.
-func TestEngineCounters(t *testing.T) {
-	t.Parallel()
-	b := open(t, docker.Config{}.Remote())
-	second := job.Limits{CPU: job.Duration(time.Second), Memory: 64 * job.MiB}
-	for _, tt := range []struct {
-		name, code string
-		want       backends.Cause
-	}{
-		{"time", "while True: pass", backends.OutOfCPU},
-		{"memory", "x = b'x' * (300 << 20)", backends.OutOfMemory},
-		{"neither", "pass", backends.Exited},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			out, err := b.Run(t.Context(), task(tt.code, second, io.Discard))
-			if err != nil || out.Cause != tt.want || out.PeakMemory == 0 {
-				t.Errorf("got %+v and error %v, want %s with a peak of memory", out, err, tt.want)
-			}
-			if tt.want == backends.OutOfMemory && out.OOMKills == 0 {
-				t.Errorf("got %+v, want a kill for memory counted", out)
-			}
-		})
-	}
-}
-
 // TestFirstProcess: the process that reports how a guest ended, and holds the
 // streams that all is carried over, cannot be ended, stopped, looked into or
 // written to by the guest, although both are the same user's.

@@ -77,6 +77,15 @@ func ReadGreeting(text string, uid int) error {
 	return g.check(uid)
 }
 
+// FirstVersion is what the first process must speak.
+const FirstVersion = version
+
+// ReadEnding is what is made of the first process's report of the end.
+func ReadEnding(body []byte) (status uint32, full, many bool, cpu time.Duration, largest int64, err error) {
+	e, err := readEnding(body)
+	return e.status, e.diskFull, e.many, e.cpu, e.largest, err
+}
+
 // Clearer removes containers behind the backs of Runs.
 type Clearer struct{ c *clearer }
 

@@ -117,9 +117,15 @@ func (b *Backend) capabilities(f *facts) backends.Capabilities {
 	}
 }
 
-// isolated are the facts of a guest with that image and network, which said
-// that of itself.
-func (b *Backend) isolated(f *facts, im *runner, about greeting, network string) job.Isolated {
+// told is what is known of a guest once it has begun: what it said of itself,
+// and what counts its processor time.
+type told struct {
+	greeting
+	counter string
+}
+
+// isolated are the facts of a guest with that image and network.
+func (b *Backend) isolated(f *facts, im *runner, about told, network string) job.Isolated {
 	kernel := f.kernel
 	if b.level == job.IsolationVM {
 		kernel = about.kernel
@@ -128,6 +134,7 @@ func (b *Backend) isolated(f *facts, im *runner, about greeting, network string)
 	for _, name := range job.KernelLimits() {
 		by[name] = held[name]
 	}
+	by[job.LimitCPU] = about.counter
 	return job.Isolated{
 		Level: b.level, Version: "docker " + f.version, Kernel: kernel, Cgroup: f.cgroup, Python: about.python,
 		Image: im.id, Runtime: f.runtime, Network: network, Limits: by,

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -31,13 +32,22 @@ type proxy struct {
 	conns        sync.WaitGroup
 
 	mu   sync.Mutex
-	cuts []*cut // guarded by mu
+	cuts []*cut   // guarded by mu
+	seen []string // guarded by mu; the requests' first lines
+	// stalls are requests that get no answer yet; guarded by mu
+	stalls []stall
 
 	// starting is how many containers are being started, most how many were
 	// at once.
 	starting, most atomic.Int64
 	// starts is how many were ever started.
 	starts atomic.Int64
+}
+
+// stall keeps requests that contain the text until then.
+type stall struct {
+	request string
+	until   <-chan struct{}
 }
 
 // cut is one connection to be cut, that of the first request which matches.
@@ -92,6 +102,7 @@ func (p *proxy) cut(request string, refused bool, when <-chan struct{}) (done <-
 func (p *proxy) cutFor(line string) *cut {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.seen = append(p.seen, line)
 	for i, c := range p.cuts {
 		if c.request.MatchString(line) {
 			p.cuts = append(p.cuts[:i:i], p.cuts[i+1:]...)
@@ -99,6 +110,32 @@ func (p *proxy) cutFor(line string) *cut {
 		}
 	}
 	return nil
+}
+
+// requests are those so far that match.
+func (p *proxy) requests(which string) []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	match := regexp.MustCompile(which)
+	var found []string
+	for _, line := range p.seen {
+		if match.MatchString(line) {
+			found = append(found, strings.TrimSpace(line))
+		}
+	}
+	return found
+}
+
+// await returns when the request is not stalled any more, which is when its test is over.
+func (p *proxy) await(line string) {
+	p.mu.Lock()
+	stalls := slices.Clone(p.stalls)
+	p.mu.Unlock()
+	for _, s := range stalls {
+		if strings.Contains(line, s.request) {
+			<-s.until
+		}
+	}
 }
 
 func (p *proxy) serve(from net.Conn) {
@@ -120,6 +157,7 @@ func (p *proxy) serve(from net.Conn) {
 		close(c.done)
 		return
 	}
+	p.await(line)
 	to, err := dialEngine(p.engine)
 	if err != nil {
 		return

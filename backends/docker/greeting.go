@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"airlock/job"
 )
@@ -14,11 +15,17 @@ import (
 // a guest, as the kernel shows it to a process.
 type greeting struct {
 	python string
+	// used is the processor time that the process had used.
+	used time.Duration
 	// kernel is the release that the guest's kernel gives itself.
 	kernel string
 	// ids are all the users and groups that the process has.
 	ids []string
 }
+
+// version is that of what is spoken with the first process. first.py has the
+// same.
+const version = "2"
 
 // noCapabilities is an empty set as the kernel prints it.
 const noCapabilities = "0000000000000000"
@@ -31,7 +38,15 @@ func readGreeting(text []byte) (greeting, error) {
 		name, value, _ := strings.Cut(line, ":")
 		said[name] = strings.TrimSpace(value)
 	}
+	if said["Airlock"] != version {
+		return greeting{}, fmt.Errorf("its first process speaks version %q and this worker %q: is the image an old one, or the worker?",
+			job.Printable(said["Airlock"], 20), version)
+	}
 	var errs []error
+	used, err := strconv.ParseUint(said["CPU"], 10, 40)
+	if err != nil {
+		errs = append(errs, fmt.Errorf("the first process has used %q of processor time, want microseconds", job.Printable(said["CPU"], 40)))
+	}
 	for name, must := range map[string]string{
 		"NoNewPrivs": "1", "Seccomp": "2",
 		"CapInh": noCapabilities, "CapPrm": noCapabilities, "CapEff": noCapabilities, "CapBnd": noCapabilities, "CapAmb": noCapabilities,
@@ -42,7 +57,8 @@ func readGreeting(text []byte) (greeting, error) {
 	}
 	return greeting{
 		python: job.Printable(said["Python"], 20), kernel: job.Printable(said["Kernel"], 100),
-		ids: strings.Fields(said["Uid"] + " " + said["Gid"]),
+		used: time.Duration(used) * time.Microsecond,
+		ids:  strings.Fields(said["Uid"] + " " + said["Gid"]),
 	}, errors.Join(errs...)
 }
 

@@ -9,16 +9,25 @@ import (
 	"airlock/job"
 )
 
-// meter reads a container's counters.
+// meter counts what a guest uses, from when it was told nothing yet.
 type meter interface {
-	// usage is what was counted so far, while the container runs.
-	usage(ctx context.Context) (cgroup.Usage, error)
 	// waitCPU blocks until so much processor time is used, and then returns
-	// nil, or until ctx ends.
+	// nil, or until ctx ends. One caller at a time.
 	waitCPU(ctx context.Context, limit time.Duration) error
+	// usage is what was counted of a guest that ended so.
+	usage(e ending) (cgroup.Usage, error)
+	// exact says that usage has all kills for memory. Else killed knows
+	// whether there were any.
+	exact() bool
 	// killed is whether the kernel killed for memory, of a guest that is over
-	// and whose container may be ended to find out.
+	// and whose container is about to end.
 	killed(ctx context.Context) (bool, error)
+	// works waits until it is seen to count.
+	works(ctx context.Context) error
+	// by is what holds the limit of processor time, for people.
+	by() string
+	// stop ends what runs for the meter, and waits for it.
+	stop()
 }
 
 // newMeter reads the kernel's counters where the engine is on this host and
@@ -33,81 +42,43 @@ func (g *guest) newMeter(ctx context.Context) (meter, error) {
 		return nil, fmt.Errorf("the engine ran the container with %s, want %s", job.Printable(ran, 40), g.config.Runtime)
 	}
 	if g.backend.level == job.IsolationVM || g.config.remote {
-		return statsMeter{g.engine, g.id}, nil
+		return newStreamMeter(ctx, g), nil
 	}
 	cores := 0.0
 	if g.facts.rations {
 		cores = g.config.Cores
 	}
-	if group, err := cgroup.Watch(found.State.Pid, g.id, cores); err == nil {
-		return groupMeter{group}, nil
-	}
-	return statsMeter{g.engine, g.id}, nil
-}
-
-type groupMeter struct{ group *cgroup.Group }
-
-func (m groupMeter) usage(context.Context) (cgroup.Usage, error) { return m.group.Usage() }
-
-func (m groupMeter) waitCPU(ctx context.Context, limit time.Duration) error {
-	return m.group.WaitCPU(ctx, limit)
-}
-
-// killed is what usage has said already: the kernel counts as it kills.
-func (groupMeter) killed(context.Context) (bool, error) { return false, nil }
-
-// statsMeter has what the engine counts. It does not count processes that were
-// refused, and of kills for memory it only knows whether there were any.
-type statsMeter struct {
-	engine *engine
-	id     string
-}
-
-func (m statsMeter) usage(ctx context.Context) (cgroup.Usage, error) {
-	stats, err := m.engine.stats(ctx, m.id)
+	group, err := cgroup.Watch(found.State.Pid, g.id, cores)
 	if err != nil {
-		return cgroup.Usage{}, err
+		return newStreamMeter(ctx, g), nil
 	}
-	usage := cgroup.Usage{
-		CPU:        time.Duration(stats.CPUStats.CPUUsage.TotalUsage),
-		PeakMemory: int64(max(stats.MemoryStats.MaxUsage, stats.MemoryStats.Usage)),
-	}
-	state, err := m.engine.state(ctx, m.id)
-	if state.OOMKilled {
-		usage.OOMKills = 1
-	}
+	used, err := group.Usage()
+	return groupMeter{group, used.CPU}, err
+}
+
+// groupMeter has what the kernel counts, at any time.
+type groupMeter struct {
+	group *cgroup.Group
+	// before is what the container had used for itself.
+	before time.Duration
+}
+
+func (m groupMeter) usage(ending) (cgroup.Usage, error) {
+	usage, err := m.group.Usage()
+	usage.CPU = max(0, usage.CPU-m.before)
 	return usage, err
 }
 
-// statsPause is how often the engine is asked, and so how far past its limit a
-// guest may get, beside its rate.
-const statsPause = 100 * time.Millisecond
-
-func (m statsMeter) waitCPU(ctx context.Context, limit time.Duration) error {
-	tick := time.NewTicker(statsPause)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-tick.C:
-		}
-		stats, err := m.engine.stats(ctx, m.id)
-		if err != nil {
-			return err
-		}
-		if time.Duration(stats.CPUStats.CPUUsage.TotalUsage) >= limit {
-			return nil
-		}
-	}
+func (m groupMeter) waitCPU(ctx context.Context, limit time.Duration) error {
+	return m.group.WaitCPU(ctx, m.before+limit)
 }
 
-// killed waits for the container's end: until then an engine keeps to itself
-// what the kernel did.
-func (m statsMeter) killed(ctx context.Context) (bool, error) {
-	if err := m.engine.ended(ctx, m.id); err != nil {
-		return false, err
-	}
-	state, err := m.engine.state(ctx, m.id)
-	return state.OOMKilled, err
-}
+func (groupMeter) exact() bool { return true }
+
+func (groupMeter) killed(context.Context) (bool, error) { return false, nil }
+
+func (groupMeter) works(context.Context) error { return nil }
+
+func (groupMeter) by() string { return "container's processor time, watched" }
+
+func (groupMeter) stop() {}

@@ -65,7 +65,7 @@ func hostID() (string, error) {
 
 // held says by what each limit is enforced.
 var held = map[job.LimitName]string{
-	job.LimitCPU:       "container's processor time, watched",
+	job.LimitCPU:       groupMeter{}.by(), // or what another meter says
 	job.LimitMemory:    "engine's limit on memory and swap",
 	job.LimitProcesses: "engine's limit on pids",
 	job.LimitDisk:      "size of tmpfs",

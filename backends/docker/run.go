@@ -24,8 +24,9 @@ type guest struct {
 	id      string
 	*carrier
 	meter meter
-	// before is what the container had used when the guest was told nothing.
-	before time.Duration
+	// probes has the guest's counters be seen to work before it is told
+	// anything.
+	probes bool
 	// stopped is why we killed the guest, spent that it was for its processor
 	// time.
 	stopped error
@@ -67,6 +68,7 @@ func (g *guest) run(ctx context.Context) (out backends.Outcome, err error) {
 	}
 	g.carrier = carry(streams, g.task)
 	defer g.stop()
+	defer g.stopMeter()
 	if err := g.launch(ctx); err != nil {
 		if ctx.Err() != nil {
 			return killed(), nil
@@ -76,7 +78,7 @@ func (g *guest) run(ctx context.Context) (out backends.Outcome, err error) {
 	leave()
 	out, err = g.attend(ctx)
 	if err == nil {
-		about := g.backend.isolated(g.facts, g.image, g.greeting, g.network)
+		about := g.backend.isolated(g.facts, g.image, told{g.greeting, g.meter.by()}, g.network)
 		out.Isolated = &about
 	}
 	return out, err
@@ -167,10 +169,14 @@ func (g *guest) launch(ctx context.Context) error {
 		}
 	}
 	var err error
-	if g.meter, err = g.newMeter(alone); err != nil {
+	if g.meter, err = g.newMeter(alone); err != nil || !g.probes {
 		return err
 	}
-	used, err := g.meter.usage(alone)
-	g.before = used.CPU
-	return err
+	return g.meter.works(ctx)
+}
+
+func (g *guest) stopMeter() {
+	if g.meter != nil {
+		g.meter.stop()
+	}
 }

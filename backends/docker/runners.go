@@ -18,7 +18,7 @@ type runner struct {
 	// known are all names that jobs may use.
 	known []string
 	// about is what a guest in it said of itself, once one has run.
-	about greeting
+	about told
 }
 
 // runners are those that guests may have, the default first.
@@ -88,7 +88,7 @@ func (r *ready) findImage(ctx context.Context, name, arch string) (*runner, erro
 func (r *ready) tryImages(ctx context.Context, b *Backend, f *facts) error {
 	var good runners
 	for i, im := range f.images {
-		g := &guest{ready: r, backend: b, facts: f, image: im}
+		g := &guest{ready: r, backend: b, facts: f, image: im, probes: i == 0}
 		err := g.try(ctx, "pass")
 		if err == nil {
 			err = g.checkKernel()
@@ -102,7 +102,7 @@ func (r *ready) tryImages(ctx context.Context, b *Backend, f *facts) error {
 		case err != nil:
 			r.config.Log.Warn().Err(err).Msg("an image cannot be offered")
 		default:
-			im.about = g.greeting
+			im.about = told{g.greeting, g.meter.by()}
 			good = append(good, im)
 		}
 	}
@@ -122,6 +122,8 @@ func hint(err error) string {
 		return ": this runtime starts no program that a guest cannot read, and one that it can read cannot watch over it"
 	case strings.Contains(said, "must have its own"):
 		return ": is the runtime's name given to another? Or is the image an old one?"
+	case strings.Contains(said, "the engine's counters"):
+		return ": this worker cannot read the container's control group, and needs the engine's answers to GET /containers/ID/stats"
 	case strings.Contains(said, "/airlock/"):
 		return ": it has no guest runtime that can run there: make it with dev/runner-image.sh or runner-image/Dockerfile"
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):

@@ -8,7 +8,8 @@ WINDOW at the start, so that neither ever holds more, and one that is not read k
 
 It also is the init of the container's processes. It reaps them, kills the rest when the guest's main process is over,
 and reports how that one ended as the kernel told it, which the container's own exit code cannot: there 137 may be a
-kill or a number. The guest cannot speak for it. The kernel shields the first process of a pid namespace from signals
+kill or a number. With it goes what the kernel counted of all that was reaped, for a worker that cannot read the
+container's counters; what a guest has reaped unseen, by ignoring SIGCHLD, is not in it. The guest cannot speak for it. The kernel shields the first process of a pid namespace from signals
 of its own namespace, and the interpreter's file may be run but not read, so that the kernel lets nobody look into the
 memory or at the descriptors of a process that runs it. main() refuses to start without that.
 """
@@ -23,6 +24,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+# The version of all this, in the greeting. A worker takes no other.
+VERSION = 2
+
 WINDOW = 256 * 1024
 _PIECE = 64 * 1024
 # Beyond that much unsent, the guest's streams are not read: what is held back is held by the kernel.
@@ -33,7 +37,13 @@ _WRITABLE = ("/tmp", "/workspace", "/dev/shm")
 # What frames hold. From the worker: bytes for the channel, the channel's end, bytes for stdin, stdin's end, a grant
 # of so many bytes of the channel, the order to kill. To the worker: this process is ready, bytes of the channel, the
 # guest closed the channel, bytes of stdout and stderr, grants of the channel and of stdin, the end.
+#
+# The body of the first to the worker is text, lines of a name, a colon and a value; those that are not the kernel's are
+# Airlock, which is VERSION, Python, Kernel, and CPU, the microseconds that this process has used. That of the last is
+# the guest's wait status in 4 bytes, one byte of flags, _FULL and _MANY, and 8 bytes each of the microseconds of
+# processor time and of the bytes of the largest process's peak, of the guest and all its children that were waited for.
 FRAMES = "cCiIgk" "rcCoegsx"
+_FULL, _MANY = 1, 2  # a file system is full; the guest had more than one process or thread
 
 _ENVIRONMENT = {
     "HOME": "/workspace",
@@ -99,7 +109,10 @@ class First:
             posix.set_blocking(fd, False)
         signal(SIGCHLD, lambda *_: None)
         set_wakeup_fd(self.wake, warn_on_full_buffer=False)
-        self.send("r", _posture())
+        # Now, as there may be no memory to load it when the guest is over.
+        from resource import RUSAGE_SELF, getrusage
+
+        self.send("r", _posture(_microseconds(getrusage(RUSAGE_SELF))))
         return False
 
     def _become_guest(self) -> None:
@@ -124,9 +137,18 @@ class First:
             self.turn()
         self.kill_all()
         self.last_words()
-        self.send("x", self.status.to_bytes(4, "big") + bytes([_full()]))
+        self.send("x", self.ending())
         while True:
             self.turn()
+
+    def ending(self) -> bytes:
+        """Says how the guest ended and what it has used, once all of it is dead and reaped."""
+        from resource import RUSAGE_CHILDREN, getrusage
+
+        used = getrusage(RUSAGE_CHILDREN)
+        flags = _FULL * _full() | _MANY * (_last_pid() != self.guest)
+        numbers = (_microseconds(used), used.ru_maxrss * 1024)
+        return self.status.to_bytes(4, "big") + bytes([flags]) + b"".join(n.to_bytes(8, "big") for n in numbers)
 
     def turn(self) -> None:
         """Waits until something can be moved, and moves it."""
@@ -324,16 +346,35 @@ class First:
             pass
 
 
-def _posture() -> bytes:
-    """Returns what the kernel says of itself and this process, from which the guest was forked, and Python's version."""
+def _posture(used: int) -> bytes:
+    """Returns the greeting: what this process, from which the guest was forked, is, also as the kernel sees it."""
     version = ".".join(str(part) for part in sys.version_info[:3])
-    text = f"Python:{version}\nKernel:{posix.uname().release}\n".encode()
+    text = f"Airlock:{VERSION}\nPython:{version}\nKernel:{posix.uname().release}\nCPU:{used}\n".encode()
     status = posix.open("/proc/self/status", posix.O_RDONLY)
     for line in posix.read(status, _PIECE).splitlines(True):
         if line.startswith((b"NoNewPrivs:", b"Seccomp:", b"Cap", b"Uid:", b"Gid:")):
             text += line
     posix.close(status)
     return text
+
+
+def _microseconds(used: "Any") -> int:
+    """Returns the processor time of a process or of several."""
+    return round((used.ru_utime + used.ru_stime) * 1e6)
+
+
+def _last_pid() -> int:
+    """Returns the number that the kernel gave last to a process or thread of this container, or 0 if it does not say."""
+    try:
+        fd = posix.open("/proc/sys/kernel/ns_last_pid", posix.O_RDONLY)
+    except OSError:
+        return 0
+    try:
+        return int(posix.read(fd, 32))
+    except (OSError, ValueError):
+        return 0
+    finally:
+        posix.close(fd)
 
 
 def _full() -> bool:
