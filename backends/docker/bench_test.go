@@ -17,9 +17,14 @@ import (
 // BenchmarkRun measures whole runs of the smallest job, from a call of Run to
 // its return, and from the call to the guest's result, by turns with a guest
 // started for the job and one that stood ready.
-func BenchmarkRun(b *testing.B) {
-	cold := open(b, docker.Config{})
-	warm := backends.Parked(docker.New(docker.Config{}), backends.ParkedConfig{Size: 1})
+func BenchmarkRun(b *testing.B) { measureRuns(b, docker.Config{}) }
+
+// BenchmarkRemote measures the same where the kernel's counters cannot be read.
+func BenchmarkRemote(b *testing.B) { measureRuns(b, docker.Config{}.Remote()) }
+
+func measureRuns(b *testing.B, config docker.Config) {
+	cold := open(b, config)
+	warm := backends.Parked(docker.New(config), backends.ParkedConfig{Size: 1})
 	defer warm.Close()
 	if _, err := warm.Probe(b.Context()); err != nil {
 		b.Fatal(err)
