@@ -39,7 +39,7 @@ func readGreeting(text []byte) (greeting, error) {
 		said[name] = strings.TrimSpace(value)
 	}
 	if said["Airlock"] != version {
-		return greeting{}, fmt.Errorf("its first process speaks version %q and this worker %q: is the image an old one, or the worker?",
+		return greeting{}, fmt.Errorf("its first process speaks version %q and this worker %q, so the image or the worker is an old one",
 			job.Printable(said["Airlock"], 20), version)
 	}
 	var errs []error

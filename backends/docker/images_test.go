@@ -35,10 +35,11 @@ func engineClient(t *testing.T) *client.Client {
 }
 
 // makeImage builds on the runner's image and returns the ID. It is removed when the
-// test ends.
-func makeImage(t *testing.T, api *client.Client, tag, dockerfile string) string {
+// test ends. The content is that of a file "file" beside the Dockerfile.
+func makeImage(t *testing.T, api *client.Client, tag, dockerfile string, content ...string) string {
 	t.Helper()
-	made, err := api.ImageBuild(t.Context(), archive(t, map[string]string{"Dockerfile": "FROM " + docker.DefaultImage + "\n" + dockerfile}), build.ImageBuildOptions{Tags: []string{tag}})
+	files := map[string]string{"Dockerfile": "FROM " + docker.DefaultImage + "\n" + dockerfile, "file": strings.Join(content, "")}
+	made, err := api.ImageBuild(t.Context(), archive(t, files), build.ImageBuildOptions{Tags: []string{tag}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -181,4 +182,21 @@ func TestProbeLooksAgain(t *testing.T) {
 	if _, err := b.Probe(t.Context()); !errors.Is(err, backends.ErrUnavailable) || !strings.Contains(err.Error(), name) {
 		t.Errorf("got error %v, want one that wraps ErrUnavailable and names the image", err)
 	}
+}
+
+// TestOldImage: an image whose first process is of before greetings had a
+// version is refused by the probe, which says what to do.
+func TestOldImage(t *testing.T) {
+	t.Parallel()
+	open(t, docker.Config{})
+	const tag = "airlock-test-images:old"
+	makeImage(t, engineClient(t), tag, "COPY file /airlock/first.py\n", `
+import os
+with open("/proc/self/status") as f:
+    body = ("Python:3.11.2\nKernel:6.1\n" + "".join(f.read().splitlines(True))).encode()
+os.write(1, b"r" + len(body).to_bytes(4, "big") + body)
+os.read(0, 1)
+`)
+	unavailable(t, docker.Config{Images: []string{tag}}, "the image or the worker is an old one")
+	unavailable(t, docker.Config{Images: []string{tag}}, "make it anew with dev/runner-image.sh")
 }

@@ -86,8 +86,8 @@ func TestAnotherVersion(t *testing.T) {
 	t.Parallel()
 	for _, line := range []string{"", "Airlock:\n", "Airlock:1\n", "Airlock:" + docker.FirstVersion + "0\n"} {
 		err := docker.ReadGreeting(strings.Replace(posture, "Airlock:"+docker.FirstVersion+"\n", line, 1), 65532)
-		if err == nil || !strings.Contains(err.Error(), "is the image an old one") || strings.Contains(err.Error(), "CPU") {
-			t.Errorf("with %q got error %v, want one that asks whether the image is old", line, err)
+		if err == nil || !strings.Contains(err.Error(), "the image or the worker is an old one") || strings.Contains(err.Error(), "CPU") {
+			t.Errorf("with %q got error %v, want one that says that the image is old", line, err)
 		}
 	}
 }
