@@ -45,12 +45,31 @@ func canaryFile(s *stage) {
 			digests["/etc/"+name] = hex.EncodeToString(sum[:])
 		}
 	}
+	plantAtHome(s)
+	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		s.Fatal(err)
+	}
+	s.vars["BOOT"] = strings.TrimSpace(string(boot))
 	s.vars["CANARY"], s.vars["HOSTNAME"], s.vars["ETC"] = path, host, digests
 	s.after = append(s.after, func() {
 		if entries, _ := os.ReadDir(dir); len(entries) != 1 {
 			s.Errorf("the guest changed a directory of the host: %v", entries)
 		}
 	})
+}
+
+// plantAtHome puts a canary into the home directory for as long as the guest
+// runs.
+func plantAtHome(s *stage) {
+	places := homeCanary(s.marker)
+	for _, place := range places {
+		if err := os.WriteFile(place, []byte("chirp"), 0o644); err != nil {
+			s.Fatal(err)
+		}
+		s.Cleanup(func() { _ = os.Remove(place) })
+	}
+	s.vars["HOMES"] = append([]string{}, places...)
 }
 
 // exposeVictim starts a process that must still be there when a walled guest

@@ -29,7 +29,7 @@ func listen(s *stage) *canaries {
 	path := filepath.Join(dir, "sock")
 	for name, addr := range map[string][2]string{
 		"tcp4": {"tcp4", "127.0.0.1:0"}, "tcp6": {"tcp6", "[::1]:0"},
-		"unix": {"unix", path}, "abstract": {"unix", "@" + s.marker},
+		"wide": {"tcp4", "0.0.0.0:0"}, "unix": {"unix", path}, "abstract": {"unix", "@" + s.marker},
 	} {
 		l, err := net.Listen(addr[0], addr[1])
 		if err != nil {
@@ -40,6 +40,7 @@ func listen(s *stage) *canaries {
 		c.all.Go(func() { c.accept(name, l) })
 		s.Cleanup(func() { l.Close() })
 	}
+	s.vars["HOSTS"], s.vars["WIDE"] = append([]string{}, hostAddresses()...), s.vars["wide"].([]any)[1]
 	if err := os.Chmod(path, 0o777); err != nil {
 		s.Fatal(err)
 	}

@@ -15,17 +15,17 @@ func cpuLimits() []story {
 	cpu := []job.LimitName{job.LimitCPU}
 	return []story{
 		{
-			name: "cpu limit: a busy loop", hostile: true, limits: short, enforce: cpu,
+			name: "cpu limit: a busy loop", rows: "TO12", hostile: true, limits: short, enforce: cpu,
 			code:  "import os\nos.write(1, b'start')\nwhile True: pass",
 			check: all(ended(backends.OutOfCPU), stdout("start"), noResult, usedCPU(500*time.Millisecond)),
 		},
 		{
-			name: "cpu limit: a loop that handles SIGXCPU", hostile: true, limits: short, enforce: cpu,
+			name: "cpu limit: a loop that handles SIGXCPU", rows: "TO12", hostile: true, limits: short, enforce: cpu,
 			code:  "import signal\nfor n in (signal.SIGXCPU, signal.SIGTERM): signal.signal(n, signal.SIG_IGN)\nwhile True: pass",
 			check: all(ended(backends.OutOfCPU), noResult),
 		},
 		{
-			name: "cpu limit: the sum over children, each of them below it", hostile: true, limits: short, enforce: cpu,
+			name: "cpu limit: the sum over children, each of them below it", rows: "TO12", hostile: true, limits: short, enforce: cpu,
 			code: helped(`
 for _ in range(20):
     if os.fork() == 0:
@@ -40,7 +40,7 @@ return "more than 8 s of cpu, and still here"`),
 			code: "import time\ntime.sleep(1.5)\nreturn 1", check: all(exited(0), value("1")),
 		},
 		{
-			name: "cpu limit: a fork bomb", hostile: true, limits: job.Limits{CPU: short.CPU, Processes: 32},
+			name: "cpu limit: a fork bomb", rows: "RX7", hostile: true, limits: job.Limits{CPU: short.CPU, Processes: 32},
 			enforce: []job.LimitName{job.LimitCPU, job.LimitProcesses},
 			code: helped(`
 mark()
@@ -66,17 +66,17 @@ func memoryLimits() []story {
 	memory := []job.LimitName{job.LimitMemory}
 	return []story{
 		{
-			name: "memory limit: one process", hostile: true, limits: small, enforce: memory,
+			name: "memory limit: one process", rows: "RX1", hostile: true, limits: small, enforce: memory,
 			code:  "import os\nos.write(1, b'start')\nx = b'x' * (300 << 20)\nreturn len(x)",
 			check: all(ended(backends.OutOfMemory), stdout("start"), noResult, oomKilled, peakBelow(80*job.MiB)),
 		},
 		{
-			name: "memory limit: by and by", hostile: true, limits: small, enforce: memory,
+			name: "memory limit: by and by", rows: "RX1", hostile: true, limits: small, enforce: memory,
 			code:  "x = []\nwhile True: x.append(b'x' * (1 << 20))",
 			check: all(ended(backends.OutOfMemory), noResult, oomKilled),
 		},
 		{
-			name: "memory limit: the sum over processes, each of them below it", hostile: true, limits: small, enforce: memory,
+			name: "memory limit: the sum over processes, each of them below it", rows: "RX1", hostile: true, limits: small, enforce: memory,
 			code: helped(`
 mark()
 for _ in range(8):
@@ -88,7 +88,7 @@ return "a child was killed"`),
 			check: oomKilled,
 		},
 		{
-			name: "memory limit: a child that dies of it, and a guest that survives", limits: small, enforce: memory, hostile: true,
+			name: "memory limit: a child that dies of it, and a guest that survives", rows: "RX1", limits: small, enforce: memory, hostile: true,
 			code: helped(`
 if os.fork() == 0:
     x = b"x" * (300 << 20)
@@ -98,7 +98,7 @@ return 1`),
 			check: all(ended(backends.Exited, backends.OutOfMemory), oomKilled),
 		},
 		{
-			name: "memory limit: files count", hostile: true, limits: small, enforce: append(memory, job.LimitDisk),
+			name: "memory limit: files count", rows: "RX4", hostile: true, limits: small, enforce: append(memory, job.LimitDisk),
 			code: helped(`
 with open("/tmp/ballast", "wb") as f:
     for _ in range(40): f.write(b"x" * (1 << 20))
@@ -111,7 +111,7 @@ return "80 MiB held, of 64"`),
 			code: "x = b'x' * (64 << 20)\nreturn len(x)", check: all(exited(0), value("67108864"), peakBelow(128*job.MiB)),
 		},
 		{
-			name: "memory limit: a refused allocation is an exception", limits: small, enforce: memory,
+			name: "memory limit: a refused allocation is an exception", rows: "RX5", limits: small, enforce: memory,
 			code: "try:\n    x = bytearray(1 << 50)\nexcept MemoryError:\n    return 'refused'", check: all(exited(0), value(`"refused"`)),
 		},
 	}
@@ -138,7 +138,7 @@ func processLimits() []story {
 	processes := []job.LimitName{job.LimitProcesses}
 	return []story{
 		{
-			name: "process limit: children", hostile: true, limits: few, enforce: processes,
+			name: "process limit: children", rows: "RX7", hostile: true, limits: few, enforce: processes,
 			code: helped(`
 mark()
 n = 0
@@ -152,7 +152,7 @@ return "200 children, of 16"`),
 			check: all(exited(0), atMostProcesses(16)),
 		},
 		{
-			name: "process limit: threads", hostile: true, limits: few, enforce: processes,
+			name: "process limit: threads", rows: "RX8", hostile: true, limits: few, enforce: processes,
 			code: helped(`
 import threading
 n = 0
@@ -216,14 +216,14 @@ return "64 MiB written, of 8"`)
 	limits := job.Limits{Disk: 8 * job.MiB}
 	disk := []job.LimitName{job.LimitDisk}
 	return []story{
-		{name: "disk limit: /tmp", hostile: true, limits: limits, enforce: disk, code: fill("/tmp"), check: all(exited(0), value("[true,true]"), diskFull)},
-		{name: "disk limit: /workspace", hostile: true, limits: limits, enforce: disk, code: fill("/workspace"), check: all(exited(0), value("[true,true]"), diskFull)},
+		{name: "disk limit: /tmp", rows: "FW3 RX4", hostile: true, limits: limits, enforce: disk, code: fill("/tmp"), check: all(exited(0), value("[true,true]"), diskFull)},
+		{name: "disk limit: /workspace", rows: "FW3", hostile: true, limits: limits, enforce: disk, code: fill("/workspace"), check: all(exited(0), value("[true,true]"), diskFull)},
 		{
-			name: "disk limit: nowhere else can be written without bound", limits: limits, enforce: disk,
+			name: "disk limit: nowhere else can be written without bound", rows: "FW3 RX19", limits: limits, enforce: disk,
 			code: program("elsewhere.py"), check: all(exited(0), value("[]")),
 		},
 		{
-			name: "disk limit: many empty files end somewhere", hostile: true, limits: limits, enforce: append(disk, job.LimitMemory),
+			name: "disk limit: many empty files end somewhere", rows: "FW3", hostile: true, limits: limits, enforce: append(disk, job.LimitMemory),
 			code: helped(`
 try:
     for n in range(2_000_000): open(f"/tmp/{n}", "w").close()

@@ -16,13 +16,13 @@ import (
 func lives() []story {
 	return []story{
 		{
-			name: "a guest is killed when ctx ends", hostile: true,
+			name: "a guest is killed when ctx ends", rows: "TO1", hostile: true,
 			code:    "import os\nos.write(1, b'start')\nwhile True: pass",
 			arrange: cancelAtFirstOutput,
 			check:   all(ended(backends.Killed), stdout("start"), noResult),
 		},
 		{
-			name:    "a guest that sleeps is killed when ctx ends",
+			name: "a guest that sleeps is killed when ctx ends", rows: "TO1",
 			code:    "import os, time\nos.write(1, b'start')\ntime.sleep(1000)",
 			arrange: cancelAtFirstOutput,
 			check:   all(ended(backends.Killed), stdout("start"), noResult),
@@ -50,7 +50,7 @@ func lives() []story {
 			check: all(exited(5), stdout("on")),
 		},
 		{
-			name: "a guest that never reads", hostile: true, code: "import os, time\nos.write(1, b'start')\ntime.sleep(1000)",
+			name: "a guest that never reads", rows: "BK32", hostile: true, code: "import os, time\nos.write(1, b'start')\ntime.sleep(1000)",
 			arrange: cancelAtFirstOutput, serve: flood,
 			check: all(ended(backends.Killed), noResult),
 		},

@@ -62,15 +62,15 @@ func streams() []story {
 			check: all(exited(0), stdout(long(200_000)+"\n"), stderr("")),
 		},
 		{
-			name: "200 KB on stderr only", code: "import sys\nsys.stderr.write('x' * 200_000)",
+			name: "200 KB on stderr only", rows: "RX14", code: "import sys\nsys.stderr.write('x' * 200_000)",
 			check: all(exited(0), stdout(""), stderr(long(200_000))),
 		},
 		{
-			name: "10 MB without a newline", code: "import sys\nsys.stdout.write('x' * 10_000_000)",
+			name: "10 MB without a newline", rows: "RX13", code: "import sys\nsys.stdout.write('x' * 10_000_000)",
 			check: all(exited(0), stdout(long(10_000_000))),
 		},
 		{
-			name:  "both streams by turns, more than a pipe holds",
+			name: "both streams by turns, more than a pipe holds", rows: "RX14",
 			code:  "import os\nfor _ in range(2000):\n    os.write(1, b'o' * 100)\n    os.write(2, b'e' * 100)",
 			check: all(exited(0), stdout(strings.Repeat("o", 200_000)), stderr(strings.Repeat("e", 200_000))),
 		},
@@ -93,7 +93,7 @@ func streams() []story {
 			code: "print(1)", check: all(exited(0), stdout("1\n")),
 		},
 		{
-			name:  "a result marker on stdout stays text",
+			name: "a result marker on stdout stays text", rows: "SP1",
 			code:  `print('{"id": 1, "method": "result", "params": {"value": 99}}')` + "\nreturn 1",
 			check: all(exited(0), value("1"), stdout(`{"id": 1, "method": "result", "params": {"value": 99}}`+"\n")),
 		},
@@ -103,7 +103,7 @@ func streams() []story {
 			check: all(exited(0), value(`[["-v", "a b", "☕"], "x=y\nz"]`)),
 		},
 		{
-			name:  "the environment is built, not inherited",
+			name: "the environment is built, not inherited", rows: "SE1",
 			code:  "import os\nreturn dict(os.environ)",
 			check: all(exited(0), builtEnvironment),
 		},
@@ -134,11 +134,11 @@ func builtEnvironment(t *testing.T, g *seen) {
 func endings() []story {
 	quit := func(code string) string { return "import os\nos._exit(" + code + ")" }
 	return []story{
-		{name: "exit 0 without a result", code: quit("0"), check: all(exited(0), noResult)},
+		{name: "exit 0 without a result", rows: "SP3", code: quit("0"), check: all(exited(0), noResult)},
 		{name: "exit 3", code: quit("3"), check: all(exited(3), noResult)},
-		{name: "exit 124 is no timeout", code: quit("124"), check: all(exited(124), noResult)},
-		{name: "exit 137 is no kill", code: quit("137"), check: all(exited(137), noResult)},
-		{name: "exit 159 is no filter", code: quit("159"), check: all(exited(159), noResult)},
+		{name: "exit 124 is no timeout", rows: "SP9", code: quit("124"), check: all(exited(124), noResult)},
+		{name: "exit 137 is no kill", rows: "SP9", code: quit("137"), check: all(exited(137), noResult)},
+		{name: "exit 159 is no filter", rows: "SP9", code: quit("159"), check: all(exited(159), noResult)},
 		{
 			name: "output before a sudden exit is kept",
 			code: "import os\nos.write(1, b'start')\nos._exit(9)", check: all(exited(9), stdout("start")),

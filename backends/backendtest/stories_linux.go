@@ -14,7 +14,7 @@ import (
 
 // systemStories are those that need fork, signals and a view of the host.
 func systemStories() []story {
-	return slices.Concat(signals(), families(), channels(), cpuLimits(), memoryLimits(), processLimits(), diskLimits(), strangers())
+	return slices.Concat(signals(), families(), channels(), cpuLimits(), memoryLimits(), processLimits(), diskLimits(), strangers(), exhaustions(), liars(), []story{everyCall(), postureStory()})
 }
 
 // signals are about guests that a signal of their own doing ends.
@@ -24,10 +24,10 @@ func signals() []story {
 	}
 	return []story{
 		{name: "its own SIGSEGV", code: kill("SIGSEGV"), check: all(signalled("SIGSEGV"), noResult)},
-		{name: "its own SIGKILL is no limit", code: kill("SIGKILL"), check: all(signalled("SIGKILL"), noResult)},
+		{name: "its own SIGKILL is no limit", rows: "SP9", code: kill("SIGKILL"), check: all(signalled("SIGKILL"), noResult)},
 		{name: "its own SIGTERM", code: kill("SIGTERM"), check: all(signalled("SIGTERM"), noResult)},
-		{name: "its own SIGSYS", code: kill("SIGSYS"), check: all(ended(backends.Signalled, backends.Violated), noResult)},
-		{name: "its own SIGXCPU is no cpu limit", code: kill("SIGXCPU"), check: all(signalled("SIGXCPU"), noResult)},
+		{name: "its own SIGSYS", rows: "SP9", code: kill("SIGSYS"), check: all(ended(backends.Signalled, backends.Violated), noResult)},
+		{name: "its own SIGXCPU is no cpu limit", rows: "SP9", code: kill("SIGXCPU"), check: all(signalled("SIGXCPU"), noResult)},
 		{name: "abort", code: "import os\nos.abort()", check: all(signalled("SIGABRT"), noResult)},
 	}
 }
@@ -36,7 +36,7 @@ func signals() []story {
 func families() []story {
 	return []story{
 		{
-			name: "a detached grandchild dies with a cancelled guest", hostile: true,
+			name: "a detached grandchild dies with a cancelled guest", rows: "TO3 XJ3", hostile: true,
 			code: helped(`
 mark()
 detached(lambda: time.sleep(1000))
@@ -47,7 +47,7 @@ while True: pass`),
 			check:   all(ended(backends.Killed), stdout("start")),
 		},
 		{
-			name: "a detached grandchild dies with a guest that ends", hostile: true,
+			name: "a detached grandchild dies with a guest that ends", rows: "TO3 XJ3", hostile: true,
 			code: helped(`
 mark()
 detached(lambda: time.sleep(1000))
@@ -56,7 +56,7 @@ return 1`),
 			arrange: lookForMarked, check: all(exited(0), value("1")),
 		},
 		{
-			name: "the guest is over when its main process is, whoever holds its streams",
+			name: "the guest is over when its main process is, whoever holds its streams", rows: "TO4",
 			code: helped(`
 mark()
 if os.fork() == 0: time.sleep(1000)
@@ -65,7 +65,7 @@ os._exit(0)`),
 			check: all(exited(0), stdout("done\n")),
 		},
 		{
-			name: "a command left in the background",
+			name: "a command left in the background", rows: "XJ3 TO3",
 			code: helped(`
 import subprocess
 subprocess.Popen([sys.executable, "-c", "import time; time.sleep(1000)", MARKER])
@@ -83,7 +83,7 @@ return sorted(os.waitstatus_to_exitcode(os.wait()[1]) for _ in range(3))`),
 			check: all(exited(0), value("[0,1,2]"), stdout("ccc")),
 		},
 		{
-			name: "children that ignore every signal", hostile: true,
+			name: "children that ignore every signal", rows: "TO3", hostile: true,
 			code: helped(`
 mark()
 for n in range(1, 32):
@@ -96,7 +96,7 @@ while True: time.sleep(1000)`),
 			arrange: cancelAtFirstOutput, check: all(ended(backends.Killed), stdout("start")),
 		},
 		{
-			name: "a guest that stopped itself is still killed",
+			name: "a guest that stopped itself is still killed", rows: "TO1",
 			code: helped(`
 os.write(1, b"start")
 os.kill(os.getpid(), signal.SIGSTOP)
@@ -126,16 +126,16 @@ func lookForMarked(s *stage) {
 func channels() []story {
 	return []story{
 		{
-			name: "junk on the channel", hostile: true,
+			name: "junk on the channel", rows: "BK3 SP2", hostile: true,
 			code:  "import os, time\nos.write(3, b'\\xff\\xff\\xff\\xff')\ntime.sleep(1000)",
 			check: all(ended(backends.Killed), noResult, breached),
 		},
 		{
-			name: "half a frame, then death", code: "import os\nos.write(3, b'\\x00\\x00\\x01\\x00{')\nos._exit(0)",
+			name: "half a frame, then death", rows: "BK3", code: "import os\nos.write(3, b'\\x00\\x00\\x01\\x00{')\nos._exit(0)",
 			check: all(ended(backends.Exited, backends.Killed), noResult, breached),
 		},
 		{
-			name: "the channel ends with the guest, whoever holds it",
+			name: "the channel ends with the guest, whoever holds it", rows: "TO4",
 			code: helped(`
 mark()
 if os.fork() == 0: time.sleep(1000)
@@ -163,7 +163,7 @@ func breached(t *testing.T, g *seen) {
 func strangers() []story {
 	return []story{
 		{
-			name: "no descriptor but the streams and the channel",
+			name: "no descriptor but the streams and the channel", rows: "XJ4",
 			code: helped(`
 open_ones = []
 for fd in range(4096):
@@ -174,7 +174,7 @@ return [fd for fd in open_ones if fd > 3]`),
 			arrange: inheritable, check: all(exited(0), value("[]")),
 		},
 		{
-			name: "what a guest of an earlier run left is not seen", act: cleanSlate,
+			name: "what a guest of an earlier run left is not seen", rows: "XJ1", act: cleanSlate,
 		},
 		{
 			name: "a guest that kills its channel's reader is nobody's hang",

@@ -18,6 +18,9 @@ import (
 // story is one guest and what must be observed of it.
 type story struct {
 	name string
+	// rows are the IDs of what it acts out, apart by spaces; those of its
+	// attacks are theirs.
+	rows string
 	// code is the guest's program.
 	code  string
 	stdin []byte
@@ -34,6 +37,8 @@ type story struct {
 	serve func(s *stage, ctx context.Context, channel io.ReadWriteCloser) error
 	// stillborn guests may end before there is anyone to serve.
 	stillborn bool
+	// blind says why a story is not told where there is no wall.
+	blind string
 	// hostile guests are followed by a benign one, which must be well.
 	hostile bool
 	// attacks makes the story one about walls: the guest returns what became
@@ -78,13 +83,20 @@ type seen struct {
 
 func (s *suite) tell(t *testing.T, st story) {
 	if why := s.Except[st.name]; why != "" {
+		s.recordSkip(st, why)
 		t.Skip(why)
+	}
+	if st.blind != "" && !s.walled() {
+		s.record(st.rows, st.name, Blind, st.blind)
+		t.Skip(st.blind)
 	}
 	for _, limit := range st.enforce {
 		if !slices.Contains(s.caps.Limits, limit) {
+			s.recordSkip(st, "the "+string(limit)+" limit is not enforced, and not offered")
 			t.Skipf("%s does not enforce the %s limit here", s.Name, limit)
 		}
 	}
+	t.Cleanup(func() { s.recordStory(st, !t.Failed()) })
 	if st.act != nil {
 		st.act(t, s)
 		return

@@ -34,6 +34,9 @@ type Harness struct {
 	// Except maps a story's name to the reason why it is not told of this
 	// backend.
 	Except map[string]string
+	// Unrecorded keeps the run out of the page: it tells of a backend that
+	// another run tells of.
+	Unrecorded bool
 	// Shares maps the kernel's name of a namespace to the reason why guests
 	// may share the host's.
 	Shares map[string]string
@@ -57,6 +60,7 @@ type suite struct {
 	// temp is where the backend finds os.TempDir: whatever is in it after a
 	// run was left behind.
 	temp string
+	recorder
 }
 
 // Run tells every story of the backend. It skips with the reason that Probe
@@ -74,6 +78,7 @@ func Run(t *testing.T, h Harness) {
 	})
 	s.probe(t)
 	s.checkExceptions(t)
+	t.Cleanup(func() { s.report(t) })
 
 	// Whoever counts descriptors and goroutines must be alone.
 	for _, st := range lonely() {

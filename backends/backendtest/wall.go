@@ -10,6 +10,8 @@ import (
 // through; where there is no wall it must.
 type attack struct {
 	name string
+	// rows are the IDs of what it acts out, apart by spaces.
+	rows string
 	// needs is what the host must have for the attack to get through where
 	// there is no wall; nil is nothing.
 	needs need
@@ -30,6 +32,16 @@ func (n need) missing() string {
 // through is what a guest reports of an attack that worked.
 const through = "got through"
 
+// open says what the backend is known not to contain of the rows.
+func (s *suite) open(rows string) string {
+	for _, id := range rowsOf(rows) {
+		if why := Rows()[id].Open[s.Name]; why != "" {
+			return why
+		}
+	}
+	return ""
+}
+
 // judge compares what the guest reports with the story's attacks, each of
 // which it must have tried.
 func (s *suite) judge(t *testing.T, st story, g *seen) {
@@ -46,9 +58,15 @@ func (s *suite) judge(t *testing.T, st story, g *seen) {
 	for _, a := range st.attacks {
 		became, ok := tried[a.name]
 		delete(tried, a.name)
-		switch missing := a.needs.missing(); {
+		missing := a.needs.missing()
+		s.recordAttack(st, a, became, missing)
+		switch {
 		case !ok:
 			t.Errorf("%s: was not tried", a.name)
+		case s.walled() && s.open(a.rows) != "":
+			if became != through {
+				t.Errorf("%s: got %q, but a row says that %s does not hold it: the row is out of date", a.name, became, s.Name)
+			}
 		case s.walled() && became == through:
 			t.Errorf("%s: %s", a.name, became)
 		case s.walled():

@@ -23,7 +23,7 @@ func TestConformance(t *testing.T) {
 // before their jobs came.
 func TestParkedConformance(t *testing.T) {
 	backendtest.Run(t, backendtest.Harness{
-		Name: bubblewrap.Name,
+		Name: bubblewrap.Name, Unrecorded: true,
 		New: func(t testing.TB) backends.Backend {
 			log := zerolog.New(zerolog.NewTestWriter(t))
 			return backends.Parked(bubblewrap.New(bubblewrap.Config{Log: log}), backends.ParkedConfig{Size: 2, Log: log})

@@ -50,6 +50,89 @@ def _():
         os.unlink(link)
 
 
+@attack("canary file by links of /proc")
+def _():
+    places = ["/proc/self/root", "/proc/1/root", "/proc/self/root/..", "/proc/self/cwd/../../../..", "/proc/thread-self/root"]
+    places += [f"/proc/self/fd/{n}" for n in range(4)]
+    return any_of(lambda p: read(p + CANARY) == b"chirp", places)
+
+
+@attack("home directory")
+def _(): return any_of(lambda p: read(p) == b"chirp", HOMES)
+
+
+@attack("credentials")
+def _():
+    names = [".ssh/id_rsa", ".ssh/id_ed25519", ".ssh/authorized_keys", ".aws/credentials", ".kube/config", ".docker/config.json", ".netrc", ".gnupg", ".bash_history"]
+    homes = ["/root"] + [f"/home/{n}" for n in (os.listdir("/home") if os.path.isdir("/home") else [])]
+    return any_of(os.stat, [f"{h}/{n}" for h in homes for n in names] + ["/var/run/secrets/kubernetes.io/serviceaccount/token"])
+
+
+@attack("shells and compilers")
+def _():
+    import shutil
+    path = "/bin:/sbin:/usr/bin:/usr/sbin:/usr/local/bin:/usr/local/sbin"
+    names = ("sh", "bash", "dash", "busybox", "apt", "dpkg", "rpm", "apk", "gcc", "cc", "ld", "git", "curl", "wget", "perl", "nsenter", "unshare")
+    return [n for n in names if shutil.which(n, path=path)]
+
+
+@attack("set-user-ID files of its own")
+def _(): return any(os.path.isdir(p) and not os.statvfs(p).f_flag & os.ST_NOSUID for p in ("/tmp", "/workspace", "/dev/shm", "/var/tmp"))
+
+
+@attack("set-user-ID programs")
+def _():
+    for place in ("/bin", "/sbin", "/usr/bin", "/usr/sbin", "/usr/local/bin", os.path.dirname(sys.executable)):
+        for n in os.listdir(place) if os.path.isdir(place) else ():
+            path = os.path.join(place, n)
+            if os.path.exists(path) and os.stat(path).st_mode & 0o6000 and not os.statvfs(path).f_flag & os.ST_NOSUID:
+                return True
+
+
+@attack("remove what is mounted", harmful=True)
+def _():
+    def remove(path):
+        os.rename(path, path + "-" + MARKER)
+        return True
+    return any_of(remove, ["/tmp", "/workspace", "/usr", "/lib", "/dev", "/proc", "/airlock"])
+
+
+@attack("replace device nodes", harmful=True)
+def _():
+    def replace(path):
+        os.unlink(path)
+        os.symlink("/tmp", path)
+        return True
+    return any_of(replace, ["/dev/null", "/dev/zero", "/dev/urandom", "/dev/pts", "/dev/shm", "/dev/stdin"])
+
+
+@attack("compiled files", harmful=True)
+def _():
+    return any_of(lambda p: os.open(p, os.O_RDWR), [json.__cached__ for json in (__import__("json"),)] + ["/airlock/main.py", "/airlock/first.py"])
+
+
+@attack("paths of the host in mountinfo")
+def _():
+    with open("/proc/self/mountinfo") as f:
+        for line in f:
+            before, after = line.split(" - ")
+            kind, source, options = after.split(None, 2)
+            if "upperdir=" in options or "lowerdir=" in options or source.startswith("/dev/"):
+                return True
+
+
+@attack("sysrq and buses")
+def _(): return any_of(lambda p: os.open(p, os.O_WRONLY), ["/proc/sysrq-trigger", "/proc/irq/default_smp_affinity", "/proc/acpi/wakeup"])
+
+
+@attack("counters of the host")
+def _(): return any_of(read, ["/proc/" + n for n in ("meminfo", "loadavg", "cpuinfo", "stat", "uptime", "version", "diskstats", "vmstat")])
+
+
+@attack("boot id")
+def _(): return read("/proc/sys/kernel/random/boot_id").decode().strip() == BOOT
+
+
 @attack("the host's /etc")
 def _():
     hashes = __import__("hashlib")

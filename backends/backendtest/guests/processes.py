@@ -33,6 +33,24 @@ def _():
 def _(): return os.pidfd_open(VICTIM)
 
 
+@attack("descriptor of another")
+def _():
+    handle = os.pidfd_open(VICTIM)
+    return libc.syscall(438, handle, 0, 0) >= 0
+
+
+@attack("type into a terminal")
+def _():
+    import fcntl
+    for fd in range(3):
+        try:
+            fcntl.ioctl(fd, 0x5412, b"x")
+            return True
+        except OSError as e:
+            last = e
+    raise last
+
+
 @attack("priority of another")
 def _():
     os.setpriority(os.PRIO_PROCESS, VICTIM, 5)

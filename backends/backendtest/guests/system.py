@@ -3,9 +3,11 @@ import stat
 
 NUMBERS = {
     "x86_64": dict(ptrace=101, personality=135, kexec_load=246, add_key=248, keyctl=250, perf_event_open=298, open_by_handle_at=304,
-                   setns=308, process_vm_readv=310, bpf=321, userfaultfd=323, init_module=175, reboot=169, swapon=167),
+                   setns=308, process_vm_readv=310, bpf=321, userfaultfd=323, init_module=175, reboot=169, swapon=167, pivot_root=155, acct=163,
+                   quotactl=179, mq_open=240, shmget=29, inotify_init1=294, fanotify_init=300, ioprio_set=251, iopl=172),
     "aarch64": dict(ptrace=117, personality=92, kexec_load=104, add_key=217, keyctl=219, perf_event_open=241, open_by_handle_at=265,
-                    setns=268, process_vm_readv=270, bpf=280, userfaultfd=282, init_module=105, reboot=142, swapon=224),
+                    setns=268, process_vm_readv=270, bpf=280, userfaultfd=282, init_module=105, reboot=142, swapon=224, pivot_root=41, acct=89,
+                    quotactl=60, mq_open=180, shmget=194, inotify_init1=26, fanotify_init=262, ioprio_set=30, iopl=1000),
 }[os.uname().machine]
 NUMBERS.update(io_uring_setup=425, open_tree=428, fsopen=430, mount_setattr=442, landlock_create_ruleset=444)
 NEWNS, NEWUSER, NEWPID, NEWNET = 0x20000, 0x10000000, 0x20000000, 0x40000000
@@ -185,6 +187,62 @@ def _(): return call("reboot", 0, 0, 0, 0)
 
 @attack("swapon")
 def _(): return call("swapon", b"/nowhere", 0)
+
+
+@attack("pivot_root")
+def _(): return call("pivot_root", b"/nowhere", b"/nowhere")
+
+
+@attack("accounting")
+def _(): return call("acct", b"/nowhere")
+
+
+@attack("quota")
+def _(): return call("quotactl", -1, 0, 0, 0)
+
+
+@attack("message queue")
+def _(): return call("mq_open", b"airlock-nowhere", 0, 0, 0)
+
+
+@attack("System V memory")
+def _(): return call("shmget", 0, 0, 0)
+
+
+@attack("inotify")
+def _(): return call("inotify_init1", 0)
+
+
+@attack("fanotify")
+def _(): return call("fanotify_init", 0, 0)
+
+
+@attack("I/O class")
+def _(): return call("ioprio_set", 1, 0, 2 << 13)
+
+
+@attack("affinity")
+def _(): return os.sched_setaffinity(0, os.sched_getaffinity(0)) is None
+
+
+@attack("personality")
+def _(): return call("personality", 0xffffffff)
+
+
+@attack("ports", harmful=True)
+def _(): return call("iopl", 3)
+
+
+@attack("tracer")
+def _(): return reached(libc.prctl(0x59616d61, -1, 0, 0, 0))
+
+
+@attack("memory layout")
+def _(): return reached(libc.prctl(35, 1, 0, 0, 0))
+
+
+@attack("dumpable")
+def _(): return libc.prctl(4, 1, 0, 0, 0) == 0
 
 
 @attack("x32 numbers")

@@ -1,0 +1,78 @@
+package backendtest
+
+import (
+	"encoding/binary"
+	"fmt"
+	"runtime"
+	"testing"
+
+	"airlock/backends/internal/seccomp"
+
+	"github.com/go-json-experiment/json"
+	"golang.org/x/net/bpf"
+	"golang.org/x/sys/unix"
+)
+
+// lastCall is beyond every system call that there is.
+const lastCall = 600
+
+// everyCall compares what each system call gives a guest with what the filter
+// says. A call that is allowed may still fail, for its arguments or since the
+// kernel lacks it.
+func everyCall() story {
+	return story{
+		name: "every system call is as the filter has it", rows: "KS1", hostile: true, code: program("calls.py"),
+		blind: "it would harm the host",
+		check: func(t *testing.T, g *seen) {
+			t.Helper()
+			var got map[string]string
+			if err := json.Unmarshal(returned(t, g), &got); err != nil {
+				t.Fatal(err)
+			}
+			for number := range lastCall + 1 {
+				want, became := filtered(t, number), got[fmt.Sprint(number)]
+				if unfiltered[number] && became != "kill" {
+					continue
+				}
+				if want == seccomp.Allow.String() && became != "kill" && became != "" {
+					continue
+				}
+				if became != want {
+					t.Errorf("system call %d: got %q, want %q", number, became, want)
+				}
+			}
+		},
+	}
+}
+
+// filtered is what the filter does with a call whose arguments are all zero.
+func filtered(t *testing.T, number int) string {
+	t.Helper()
+	arch := runtime.GOARCH
+	program, err := seccomp.Filter(arch)
+	if err != nil {
+		t.Fatal(err)
+	}
+	vm, err := bpf.NewVM(program)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The kernel's struct seccomp_data: number, architecture, address, six
+	// arguments. The machine reads words in network order.
+	data := make([]byte, 64)
+	binary.BigEndian.PutUint32(data, uint32(number))
+	binary.BigEndian.PutUint32(data[4:], auditArch[arch])
+	action, err := vm.Run(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return seccomp.Action(uint32(action)).String()
+}
+
+// unfiltered are the calls of x86-64, uretprobe and uprobe, that kernels since
+// 6.11 let by every filter. Only the kernel's own trampolines may make them:
+// from anywhere else they do nothing, or end the caller.
+var unfiltered = map[int]bool{335: runtime.GOARCH == "amd64", 336: runtime.GOARCH == "amd64"}
+
+// auditArch is what the kernel calls the architectures.
+var auditArch = map[string]uint32{"amd64": unix.AUDIT_ARCH_X86_64, "arm64": unix.AUDIT_ARCH_AARCH64}
