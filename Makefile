@@ -112,6 +112,20 @@ compose-up: ## start a whole Airlock in containers, and send a job through it
 compose-down: ## stop it; V=-v removes its data too
 	@$(WITH_ENGINE) dev/compose.sh --profile submit down --remove-orphans $(V)
 
+.PHONY: containment
+containment: setup-test ## act out every misbehaviour on every backend here, and write what was held
+	@$(WITH_ENGINE) dev/runner-image.sh >/dev/null; \
+	dir=$$(mktemp -d); trap 'rm -rf "$$dir"' EXIT; \
+	AIRLOCK_CONTAINMENT=$$dir AIRLOCK_REQUIRE=bubblewrap,docker go test -count=1 -timeout 15m -run TestConformance \
+		./backends/bubblewrap ./backends/docker ./backends/local; \
+	go run ./dev/containment -from "$$dir" -write
+
+.PHONY: containment-vm
+containment-vm: setup-test ## the same for bubblewrap, on a stock kernel in an emulated machine
+	@dir=$$(mktemp -d); trap 'rm -rf "$$dir"' EXIT; \
+	dev/vm.sh -o "$$dir" bubblewrap; \
+	go run ./dev/containment -from "$$dir" -write
+
 .PHONY: bench
 bench: setup build ## measure this machine; compare only the rows of one run
 	@go run ./integration/bench -bin bin
