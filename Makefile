@@ -7,8 +7,10 @@ SHELL := bash
 GO_BUILD := go build -buildvcs=auto
 
 # What a skip is a failure for. To test without, say make test REQUIRE=
-REQUIRE := postgres,bubblewrap,nats,docker
+REQUIRE := postgres,bubblewrap,nats,docker,numpy
 FUZZTIME := 5s
+# How many guests of every end run before what is left of them is looked for.
+LEAK_JOBS := 1000
 
 # Sees to a Docker Engine and names it for the rest of a recipe.
 WITH_ENGINE = host=$$(dev/dockerd.sh start); export "$$host";
@@ -117,7 +119,7 @@ containment: setup-test ## act out every misbehaviour on every backend here, and
 	@$(WITH_ENGINE) dev/runner-image.sh >/dev/null; \
 	dir=$$(mktemp -d); trap 'rm -rf "$$dir"' EXIT; \
 	AIRLOCK_CONTAINMENT=$$dir AIRLOCK_REQUIRE=bubblewrap,docker go test -count=1 -timeout 15m -run TestConformance \
-		./backends/bubblewrap ./backends/docker ./backends/local; \
+		./backends/bubblewrap ./backends/docker ./backends/local -leak-jobs $(LEAK_JOBS); \
 	go run ./dev/containment -from "$$dir" -write
 
 .PHONY: containment-vm

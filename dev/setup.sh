@@ -3,7 +3,7 @@
 # the programs of a Postgres server, and python3. It says so first, and does
 # nothing when all is there. Where it may not install, it prints the command
 # and exits 2. With the argument "test" it also sees to a C compiler, without
-# which Go has no race detector.
+# which Go has no race detector, and to numpy, which a test has guests run.
 set -euo pipefail
 
 packages=()
@@ -28,8 +28,9 @@ fi
 command -v bwrap >/dev/null || packages+=(bubblewrap)
 have_python || packages+=(python3)
 have_postgres || packages+=(postgresql)
-if [ "${1:-}" = test ] && ! command -v "${CC:-gcc}" >/dev/null; then
-	packages+=(gcc libc6-dev)
+if [ "${1:-}" = test ]; then
+	command -v "${CC:-gcc}" >/dev/null || packages+=(gcc libc6-dev)
+	/usr/bin/python3 -c 'import numpy' 2>/dev/null || packages+=(python3-numpy)
 fi
 [ ${#packages[@]} -gt 0 ] || exit 0
 

@@ -113,6 +113,8 @@ type holdings struct {
 	mounts      string
 	temp        []string
 	groups      []string
+	// technology is what the harness says that the backend's holds.
+	technology []string
 }
 
 // mounts is the list of this namespace's mounts, without those of container
@@ -128,7 +130,7 @@ func mounts() string {
 	return ours.String()
 }
 
-func hold() holdings {
+func (s *suite) hold() holdings {
 	h := holdings{descriptors: map[string]string{}}
 	entries, _ := os.ReadDir("/proc/self/fd")
 	for _, e := range entries {
@@ -143,6 +145,9 @@ func hold() holdings {
 		h.children = append(h.children, strings.Fields(string(pids))...)
 	}
 	h.mounts, h.groups = mounts(), groups()
+	if s.Holds != nil {
+		h.technology = s.Holds()
+	}
 	_ = filepath.WalkDir(os.TempDir(), func(path string, _ fs.DirEntry, err error) error {
 		if err == nil {
 			h.temp = append(h.temp, path)

@@ -34,6 +34,9 @@ type Harness struct {
 	// Except maps a story's name to the reason why it is not told of this
 	// backend.
 	Except map[string]string
+	// Holds lists what the backend's technology holds for this process beyond
+	// what every suite looks for, such as containers; nil is nothing.
+	Holds func() []string
 	// Unrecorded keeps the run out of the page: it tells of a backend that
 	// another run tells of.
 	Unrecorded bool

@@ -72,6 +72,7 @@ func newTree(python interpreter.Interpreter) (*tree, error) {
 			t.libraries[filepath.Dir(file)] = true
 		}
 	}
+	paths = append(paths, alternatives(slices.Sorted(maps.Keys(t.libraries)))...)
 	// The loader is named in the program by a path of its own.
 	loader, err := loaderOf(python.Path)
 	if err != nil {
@@ -90,6 +91,29 @@ func newTree(python interpreter.Interpreter) (*tree, error) {
 		t.links[filepath.Join(filepath.Dir(python.Path), "python3")] = name
 	}
 	return t, nil
+}
+
+// alternatives are the links beyond the directories that their shared libraries
+// are reached by: where several packages give one library, such as
+// libblas.so.3, Debian's lies behind a link in /etc/alternatives.
+func alternatives(dirs []string) []string {
+	var found []string
+	for _, dir := range dirs {
+		entries, err := os.ReadDir(dir)
+		if err != nil {
+			continue // an interpreter that maps files from it needs no others
+		}
+		for _, e := range entries {
+			target, err := os.Readlink(filepath.Join(dir, e.Name()))
+			if err != nil || filepath.Dir(target) != "/etc/alternatives" {
+				continue
+			}
+			if _, err := os.Stat(target); err == nil {
+				found = append(found, target)
+			}
+		}
+	}
+	return found
 }
 
 // under reports whether the file lies below one of the directories.

@@ -25,7 +25,7 @@ return {
     "environ": dict(os.environ), "cwd": os.getcwd(), "ids": [os.getuid(), os.getgid(), os.geteuid(), os.getegid()],
     "umask": old, "hostname": socket.gethostname(), "workspace": os.listdir("/workspace"), "tmp": os.listdir("/tmp"),
     "bin": sorted(n for n in os.listdir("/usr/bin") if not n.startswith("python3")), "usr": sorted(os.listdir("/usr")),
-    "tty": [os.isatty(n) for n in range(3)], "session": os.getsid(0) != 0,
+    "etc": os.path.isdir("/etc") and os.listdir("/etc") not in ([], ["alternatives"]), "tty": [os.isatty(n) for n in range(3)], "session": os.getsid(0) != 0,
 }`, job.Limits{})
 	var saw map[string]any
 	if err := json.Unmarshal([]byte(got.value), &saw); err != nil {
@@ -33,7 +33,7 @@ return {
 	}
 	root, _ := saw["root"].([]any)
 	for _, name := range root {
-		if !strings.Contains(" airlock dev lib lib32 lib64 libx32 tmp usr workspace ", " "+name.(string)+" ") {
+		if !strings.Contains(" airlock dev etc lib lib32 lib64 libx32 tmp usr workspace ", " "+name.(string)+" ") {
 			t.Errorf("/%s: is there, but is not among what a guest needs", name)
 		}
 	}
@@ -52,7 +52,7 @@ return {
 			"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1",
 		},
 		"ids": []any{1000.0, 1000.0, 1000.0, 1000.0}, "umask": float64(0o77), "hostname": "guest",
-		"workspace": []any{"main.py"}, "tmp": []any{}, "bin": []any{}, "tty": []any{false, false, false}, "session": true,
+		"workspace": []any{"main.py"}, "tmp": []any{}, "bin": []any{}, "etc": false, "tty": []any{false, false, false}, "session": true,
 	}
 	if diff := cmp.Diff(want, saw); diff != "" {
 		t.Errorf("what the guest sees (-want +got):\n%s", diff)
