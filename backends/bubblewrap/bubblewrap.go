@@ -10,8 +10,9 @@
 // urandom. It may write to /tmp, /workspace and /dev/shm, each of which holds
 // limits.disk; their number of files is bounded by limits.memory only, since
 // bwrap has no option for it. There is no /sys, no shell, no /etc but for links
-// of /etc/alternatives by which shared libraries are reached, and no /proc: bwrap can only mount a whole one, which shows the kernel's keys,
-// symbols and command line, and CPython does without.
+// of /etc/alternatives by which shared libraries are reached, and no /proc:
+// bwrap can only mount a whole one, which shows the kernel's keys, symbols and
+// command line, and CPython does without.
 //
 // It runs as uid and gid 1000 of its own user namespace, with the umask 077,
 // in /workspace, on a host named "guest" without a network, with exactly these
