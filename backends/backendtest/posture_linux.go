@@ -157,6 +157,9 @@ func mountsOf(t *testing.T, dir string) []string {
 		if what != "tmpfs" && what != "proc" && what != "mqueue" && what != "devpts" && what != "sysfs" {
 			what = "disk"
 		}
+		if strings.HasPrefix(at, "/proc/") {
+			at, what, flags = "(below /proc)", "masked or read-only", ""
+		}
 		if libraries.MatchString(place[4]) || at == "/airlock" {
 			what = "files" // of whatever the host keeps them on
 		}

@@ -42,7 +42,7 @@ func fileRows() []Group {
 		{"PS", "What /proc and /sys tell", []Row{
 			acted("PS1", "lists /proc"),
 			acted("PS2", "reads kcore, kallsyms, kmsg, keys, timers, interrupts and the kernel's command line"),
-			acted("PS3", "reads mountinfo, looking for paths of the host"),
+			acted("PS3", "reads mountinfo, looking for paths of the host").open("docker", "the kernel names the layers of its root in /proc/self/mountinfo, by paths below the engine's directory; they cannot be reached by them"),
 			acted("PS5", "reads the tables of network connections and of sockets"),
 			acted("PS7", "writes to sysrq, acpi, bus and irq"),
 			acted("PS8", "reads counters of power and temperature"),

@@ -79,6 +79,7 @@ type seen struct {
 	outcome        backends.Outcome
 	stdout, stderr []byte
 	host           *host
+	coarse         bool
 }
 
 func (s *suite) tell(t *testing.T, st story) {
@@ -154,7 +155,7 @@ func (s *suite) runOn(t *testing.T, b backends.Backend, st story) *seen {
 	s.checkLeftovers(t, sg)
 	sg.stdout.check(t, "stdout")
 	stderr.check(t, "stderr")
-	return &seen{outcome: outcome, stdout: sg.stdout.bytes(), stderr: stderr.bytes(), host: sg.host}
+	return &seen{outcome: outcome, stdout: sg.stdout.bytes(), stderr: stderr.bytes(), host: sg.host, coarse: s.Coarse != ""}
 }
 
 func newStage(t *testing.T, s *suite, st story, cancel context.CancelCauseFunc) *stage {

@@ -34,6 +34,9 @@ type Harness struct {
 	// Except maps a story's name to the reason why it is not told of this
 	// backend.
 	Except map[string]string
+	// Coarse says why system calls that the filter does not name, or whose
+	// arguments it looks at, may fail with EPERM instead of what it says.
+	Coarse string
 	// Holds lists what the backend's technology holds for this process beyond
 	// what every suite looks for, such as containers; nil is nothing.
 	Holds func() []string

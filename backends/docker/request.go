@@ -160,6 +160,7 @@ var names = []string{"/etc/hosts", "/etc/resolv.conf"}
 // what else tells of the host.
 var masked = []string{
 	"/sys", "/etc/hostname",
+	"/proc/meminfo", "/proc/uptime", "/proc/pressure", "/proc/sys/kernel/random/boot_id",
 	"/proc/acpi", "/proc/asound", "/proc/buddyinfo", "/proc/bootconfig", "/proc/cgroups", "/proc/cmdline", "/proc/config.gz",
 	"/proc/cpuinfo", "/proc/crypto", "/proc/devices", "/proc/diskstats", "/proc/driver", "/proc/interrupts", "/proc/iomem",
 	"/proc/ioports", "/proc/kallsyms", "/proc/kcore", "/proc/key-users", "/proc/keys", "/proc/kmsg", "/proc/kpagecgroup",
