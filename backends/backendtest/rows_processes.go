@@ -47,7 +47,7 @@ func processRows() []Group {
 			moot("XJ9", "reads the memory of an earlier WASM instance", "no WASM backend yet"),
 			acted("XJ10", "poisons compiled files that guests share"),
 			tested("XJ11", "is delivered twice", "store.TestFinishIsFenced", "store.TestOneOfManyClaimsWins", "queue.TestSameJobTwiceInOneWorker"),
-			tested("XJ12", "asks for another tenant's results", "store.TestTenantsAreKeptApart"),
+			tested("XJ12", "asks for another tenant's results", "store.TestTenantsAreKeptApart", "queue.TestAFilterInTheBodyOpensNoOtherTenantsResults"),
 			tested("XJ13", "is confused with the container of a worker that died", "backends/docker.TestLeft", "backends/docker.TestLost"),
 		}},
 	}
