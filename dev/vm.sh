@@ -110,7 +110,7 @@ tests() {
 		code=0
 		for backend in $BACKENDS; do
 			cd /test/$backend
-			AIRLOCK_CONTAINMENT=/out AIRLOCK_REQUIRE=$BACKENDS ./suite -test.run "$PATTERN" -test.timeout 30m $FLAGS || code=1
+			AIRLOCK_TEST_SLOWNESS=6 AIRLOCK_CONTAINMENT=/out AIRLOCK_REQUIRE=$BACKENDS ./suite -test.run "$PATTERN" -test.timeout 30m $FLAGS || code=1
 			[ -z "$FLAGS" ] || cp testdata/posture*.json /out/
 		done
 		for report in /out/*.json; do

@@ -29,7 +29,7 @@ func cpuLimits() []story {
 			code: helped(`
 for _ in range(20):
     if os.fork() == 0:
-        while time.process_time() < 0.4: pass
+        while time.process_time() < 0.4 * SLOWNESS: pass
         os._exit(0)
     os.wait()
 return "more than 8 s of cpu, and still here"`),

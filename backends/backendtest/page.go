@@ -22,6 +22,7 @@ nothing. The other rows are proved by tests of the host that need no guest.
 | word | means |
 |---|---|
 | held | every story and attack that names the row was tried and contained |
+| held in part | the rest was not told of the backend there; the reason is below the table |
 | not held | at least one was not; the reason is below the table |
 | n/a | the row does not apply to the backend; the reason is below the table |
 | not tried | the host of the run lacks what it takes |
@@ -67,7 +68,7 @@ func (r Report) Tally() (held, tried int) {
 		case "held":
 			held++
 			tried++
-		case "not held":
+		case "not held", "held in part":
 			tried++
 		}
 	}
@@ -132,6 +133,8 @@ func (r Report) cell(row Row) string {
 		return "gets through"
 	case has(Held) && r.Control:
 		return "not shown"
+	case has(Held) && has(Skipped):
+		return "held in part"
 	case has(Held):
 		return "held"
 	case has(Blind):
@@ -166,7 +169,7 @@ func (row Row) notes(reports []Report) []string {
 // whyNot says why a row was not tried, or not shown to be an attack.
 func (r Report) whyNot(row Row) string {
 	switch r.cell(row) {
-	case "not tried", "not shown":
+	case "not tried", "not shown", "held in part":
 	default:
 		return ""
 	}

@@ -230,7 +230,12 @@ func limitsOf(dir string) map[string][]string {
 			}
 		}
 	}
-	delete(found, "Max pending signals") // by the size of the host
-	delete(found, "Max processes")
+	// By the host's size, its own limits, and how slow it is.
+	for _, name := range []string{"Max pending signals", "Max processes", "Max cpu time"} {
+		delete(found, name)
+	}
+	if stack := found["Max stack size"]; len(stack) > 1 {
+		found["Max stack size"] = stack[:1]
+	}
 	return found
 }

@@ -5,7 +5,9 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"io"
+	"os"
 	"slices"
+	"strconv"
 	"testing"
 
 	"airlock/backends"
@@ -163,7 +165,7 @@ func newStage(t *testing.T, s *suite, st story, cancel context.CancelCauseFunc) 
 		T: t, suite: s, marker: newMarker(), job: job.NewID(), cancel: cancel,
 		vars: map[string]any{}, tools: map[string]tool{}, stdout: &stream{first: make(chan struct{})},
 	}
-	sg.vars["MARKER"] = sg.marker
+	sg.vars["MARKER"], sg.vars["SLOWNESS"] = sg.marker, slowness()
 	sg.vars["CONTROL"] = !s.walled()
 	if st.arrange != nil {
 		st.arrange(sg)
@@ -181,6 +183,7 @@ func newStage(t *testing.T, s *suite, st story, cancel context.CancelCauseFunc) 
 
 func (sg *stage) task(st story, stderr *stream) backends.Task {
 	limits := st.limits.WithDefaults()
+	limits.CPU *= job.Duration(slowness())
 	return backends.Task{
 		Job: sg.job, Attempt: 1, Limits: limits, Enforce: st.enforce, Stdin: st.stdin,
 		Stdout: sg.stdout, Stderr: stderr,
@@ -192,6 +195,16 @@ func (sg *stage) task(st story, stderr *stream) backends.Task {
 			return sg.host.serve(ctx, channel)
 		},
 	}
+}
+
+// slowness is how many times slower than a real machine this one is, by
+// AIRLOCK_TEST_SLOWNESS: an emulated one takes a second of processor time to
+// start an interpreter. Limits of it are longer there.
+func slowness() int {
+	if n, err := strconv.Atoi(os.Getenv("AIRLOCK_TEST_SLOWNESS")); err == nil && n > 1 {
+		return n
+	}
+	return 1
 }
 
 // newMarker makes a name of 15 bytes, which is what a Linux process can have.
