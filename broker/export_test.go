@@ -1,0 +1,22 @@
+package broker
+
+import "github.com/nats-io/nats.go"
+
+// ReadAnswer is what is made of a provider's message.
+func ReadAnswer(msg *nats.Msg) Answer { return readAnswer(msg) }
+
+// ReadAnnouncement is what is made of a service's account of itself: the tools
+// it offers, without those that are refused.
+func ReadAnnouncement(data []byte) []*Tool {
+	s, err := decodeService(data)
+	if err != nil {
+		return nil
+	}
+	var tools []*Tool
+	for _, e := range s.Endpoints {
+		if t, err := announcedTool(e.Subject, e.Metadata); err == nil {
+			tools = append(tools, t)
+		}
+	}
+	return tools
+}
