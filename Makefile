@@ -38,7 +38,7 @@ demo: setup build ## watch seven jobs go through a whole Airlock on this machine
 	@go run ./dev/demo
 
 .PHONY: test
-test: setup-test check crosscheck fuzz-short demo test-go test-compose k8s-check ## run everything; CI runs this
+test: setup-test check crosscheck fuzz-short demo test-go test-compose k8s-check containment-vm-short ## run everything; CI runs this
 
 # The packages wait for containers and timers more than they compute.
 .PHONY: test-go
@@ -127,6 +127,11 @@ containment-vm: setup-test ## the same for bubblewrap, on a stock kernel in an e
 	@dir=$$(mktemp -d); trap 'rm -rf "$$dir"' EXIT; \
 	dev/vm.sh -o "$$dir" bubblewrap; \
 	go run ./dev/containment -from "$$dir" -write
+
+# The walls and limits that differ most between kernels.
+.PHONY: containment-vm-short
+containment-vm-short:
+	@dev/vm.sh -r 'TestConformance/stories/(wall|memory|process|posture)' bubblewrap
 
 .PHONY: bench
 bench: setup build ## measure this machine; compare only the rows of one run
