@@ -53,7 +53,7 @@ func TestDeployDocument(t *testing.T) {
 	})
 	each("bin/submit ([a-z]+)", func(verb string) { helpOf(t, "submit", verb) })
 	each("[`/]worker ([a-z]+[a-z-]*)[` ]", func(verb string) {
-		if !strings.Contains(help, "\n  "+verb+" ") {
+		if !strings.Contains(help, "worker "+verb+" ") {
 			t.Errorf("DEPLOY.md names worker %s, which it does not know", verb)
 		}
 	})
