@@ -39,7 +39,7 @@ func engineClient(t *testing.T) *client.Client {
 func makeImage(t *testing.T, api *client.Client, tag, dockerfile string, content ...string) string {
 	t.Helper()
 	files := map[string]string{"Dockerfile": "FROM " + docker.DefaultImage + "\n" + dockerfile, "file": strings.Join(content, "")}
-	made, err := api.ImageBuild(t.Context(), archive(t, files), build.ImageBuildOptions{Tags: []string{tag}})
+	made, err := api.ImageBuild(t.Context(), archive(t, files), build.ImageBuildOptions{Remove: true, ForceRemove: true, Tags: []string{tag}})
 	if err != nil {
 		t.Fatal(err)
 	}
