@@ -8,7 +8,10 @@ import (
 	"os"
 	"time"
 
+	"airlock/backends/internal/guestproc"
+
 	"github.com/go-json-experiment/json"
+	"golang.org/x/sys/unix"
 )
 
 // bwrap's own descriptors, after the guest's four. It closes each before the
@@ -59,6 +62,47 @@ func closeAll(files ...*os.File) {
 
 // setupTime bounds each step in which bwrap is waited for.
 const setupTime = 10 * time.Second
+
+// firstArgument is one that changes nothing, and is given to bwrap ahead of the
+// others: when it is taken, bwrap runs.
+const firstArgument = "--unshare-user\x00"
+
+// awake gives bwrap its first argument and waits until it is taken.
+func (p *pipes) awake(pid int, limit time.Duration) error {
+	bwrap := guestproc.OpenMain(pid)
+	defer bwrap.Close()
+	if _, err := p.argsW.WriteString(firstArgument); err != nil {
+		return fmt.Errorf("wake bwrap: %w", err)
+	}
+	for deadline := time.Now().Add(limit); ; {
+		unread, err := waiting(p.argsW)
+		switch {
+		case err != nil:
+			return fmt.Errorf("wake bwrap: %w", err)
+		case unread == 0:
+			return nil
+		case bwrap != nil && bwrap.Wait(time.Now()):
+			return nil // what it died of is told later
+		case time.Now().After(deadline):
+			return errors.New("bwrap does not take its arguments")
+		}
+		time.Sleep(awakePause)
+	}
+}
+
+// awakePause is a fraction of what an exec takes.
+const awakePause = 100 * time.Microsecond
+
+// waiting is how many bytes lie in a pipe.
+func waiting(pipe *os.File) (n int, err error) {
+	conn, err := pipe.SyscallConn()
+	if err != nil {
+		return 0, err
+	}
+	var ioctl error
+	err = conn.Control(func(fd uintptr) { n, ioctl = unix.IoctlGetInt(int(fd), unix.TIOCINQ) })
+	return n, errors.Join(err, ioctl)
+}
 
 // send gives bwrap the filter and then its arguments. Both fit into a pipe.
 func (p *pipes) send(args, filter []byte) error {

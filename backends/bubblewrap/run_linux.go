@@ -78,6 +78,7 @@ func (s *sandbox) runIn(ctx context.Context, group *cgroup.Group, attr syscall.S
 			Path: s.bwrap, Dir: "/", Attr: attr, Files: s.pipes.guest(),
 			Args:   s.command(),
 			Bounds: guestproc.NewBounds(task.Limits, group != nil),
+			Awake:  s.pipes.awake,
 		},
 		Started: s.started, Spoke: s.spoke, Kill: s.kill,
 	}
@@ -90,7 +91,7 @@ func (s *sandbox) runIn(ctx context.Context, group *cgroup.Group, attr syscall.S
 // it has started nothing, so that nothing is ever without its bounds.
 func (s *sandbox) started(int) error {
 	s.pipes.closeGuest()
-	if err := s.pipes.send(s.arguments(), s.filter); err != nil {
+	if err := s.pipes.send(s.arguments()[len(firstArgument):], s.filter); err != nil {
 		return err
 	}
 	pid, err := s.pipes.firstPID()
@@ -104,7 +105,7 @@ func (s *sandbox) started(int) error {
 // arguments are bwrap's options for this guest, each ended by a NUL.
 func (s *sandbox) arguments() []byte {
 	size := strconv.FormatInt(int64(s.task.Limits.Disk), 10)
-	var args []byte
+	args := []byte(firstArgument)
 	add := func(words ...string) {
 		for _, word := range words {
 			args = append(append(args, word...), 0)

@@ -43,6 +43,11 @@ type Command struct {
 	Files  []*os.File
 	Attr   syscall.SysProcAttr
 	Bounds Bounds
+	// Awake, if not nil, returns when the program itself runs; the bounds are
+	// set then. The kernel tells of an exec before it is through, and at its
+	// end puts back the limit on the stack that it began with: what is set in
+	// between is lost, seen on a busy machine. It is given the time it has.
+	Awake func(pid int, limit time.Duration) error
 }
 
 // Ending is how a guest ended, as far as its process and group tell.

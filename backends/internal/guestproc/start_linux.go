@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"strconv"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -39,6 +40,9 @@ func (g *Guest) keep(p *process, files []*os.File, started chan<- error) {
 	p.wait()
 }
 
+// awakeTime is how long a program may take from its exec to its first act.
+const awakeTime = 10 * time.Second
+
 // spawn starts the process inside its group and bounds.
 func (g *Guest) spawn(p *process, files []*os.File) error {
 	// The umask belongs to the whole process unless a thread leaves that
@@ -59,6 +63,11 @@ func (g *Guest) spawn(p *process, files []*os.File) error {
 			return err
 		}
 		p.pid = p.os.Pid
+		if g.Awake != nil {
+			if err := g.Awake(p.pid, awakeTime); err != nil {
+				return err
+			}
+		}
 		return asUser(attr.Credential, func() error { return g.Bounds.apply(p.pid) })
 	}
 	if g.Group == nil {
