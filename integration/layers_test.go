@@ -54,6 +54,7 @@ var layers = map[string][]string{
 	},
 
 	"dev/...":         {"job", "queue", "store"},
+	"dev/containment": {"backends/backendtest"},
 	"integration/...": {"job", "queue", "store"},
 }
 
