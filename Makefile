@@ -40,11 +40,13 @@ demo: setup build ## watch seven jobs go through a whole Airlock on this machine
 .PHONY: test
 test: setup-test check crosscheck fuzz-short demo test-go test-compose k8s-check containment-vm-short ## run everything; CI runs this
 
-# The packages wait for containers and timers more than they compute.
+# Those that make containers have the machine for themselves.
 .PHONY: test-go
 test-go:
 	$(WITH_ENGINE) dev/images.sh nats postgres runner >/dev/null; \
-	AIRLOCK_REQUIRE=$(REQUIRE) go test -race -parallel 4 -timeout 20m -skip '^TestComposeDeployment$$' ./...
+	alone='/(backends/docker|integration)$$'; export AIRLOCK_REQUIRE=$(REQUIRE); \
+	go test -race -timeout 20m $$(go list ./... | grep -Ev "$$alone"); \
+	go test -race -p 1 -parallel 4 -timeout 20m -skip '^TestComposeDeployment$$' $$(go list ./... | grep -E "$$alone")
 
 .PHONY: check
 check: ## formatting and vet

@@ -107,7 +107,7 @@ func (p *plant) begin(t *testing.T, batch string, jobs int, line string) *shift 
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() {
-		s.ended <- submitWithin(ctx, t, p.env(), "", "batch", file, "--batch", batch, "--in-flight", "60")
+		s.ended <- submitWithin(ctx, t, p.env(), "", "--timeout", "1m", "batch", file, "--batch", batch, "--in-flight", "60")
 	})
 	t.Cleanup(func() {
 		cancel()

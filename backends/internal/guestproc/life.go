@@ -46,5 +46,10 @@ func (l *Life[T]) Run(ctx context.Context, prepare func(context.Context) (*T, er
 	if err != nil {
 		return backends.Outcome{}, err
 	}
+	// A guest that were started now would find its channel closed, and could
+	// end by itself for that before it is killed.
+	if ctx.Err() != nil {
+		return backends.Outcome{Cause: backends.Killed, Signal: "SIGKILL"}, nil
+	}
 	return run(ctx, t)
 }
