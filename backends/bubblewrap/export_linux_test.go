@@ -7,9 +7,6 @@ import "airlock/backends/internal/interpreter"
 // Hint says what to do about what bwrap said.
 var Hint = hint
 
-// Mapped is the choice of the guests' users.
-var Mapped = mapped
-
 // Layout gives bwrap's options for an interpreter.
 func Layout(python interpreter.Interpreter, stage string) ([]string, error) {
 	return layout(python, stage, nil)

@@ -13,6 +13,7 @@ import (
 
 	"airlock/backends"
 	"airlock/backends/internal/guestproc"
+	"airlock/backends/internal/hostids"
 	"airlock/backends/internal/interpreter"
 	"airlock/backends/internal/seccomp"
 	"airlock/job"
@@ -30,7 +31,7 @@ type ready struct {
 	filter []byte
 	fence  guestproc.Fence
 	// ids gives guests their users; nil when we are not root.
-	ids *ids
+	ids *hostids.IDs
 }
 
 func prepare(ctx context.Context, config Config) (*ready, error) {
@@ -44,7 +45,7 @@ func prepare(ctx context.Context, config Config) (*ready, error) {
 		return nil, err
 	}
 	if os.Geteuid() == 0 {
-		if r.ids, err = newIDs(config.FirstUID); err != nil {
+		if r.ids, err = hostids.Open(config.FirstUID, hostids.Started); err != nil {
 			return nil, err
 		}
 	}
@@ -108,12 +109,12 @@ func (r *ready) findPython(ctx context.Context, configured string) (interpreter.
 	if r.ids == nil {
 		return interpreter.Find(ctx, configured, nil)
 	}
-	id, back, err := r.ids.take()
+	id, back, err := r.ids.Take()
 	if err != nil {
 		return interpreter.Interpreter{}, err
 	}
 	defer back()
-	return interpreter.Find(ctx, configured, &syscall.SysProcAttr{Credential: credential(id)})
+	return interpreter.Find(ctx, configured, &syscall.SysProcAttr{Credential: hostids.Credential(id)})
 }
 
 func (r *ready) capabilities() backends.Capabilities {

@@ -14,7 +14,9 @@ import (
 	"airlock/backends"
 	"airlock/backends/internal/cgroup"
 	"airlock/backends/internal/guestproc"
+	"airlock/backends/internal/hostids"
 	"airlock/backends/internal/interpreter"
+	"airlock/backends/internal/rootfs"
 	"airlock/job"
 	"airlock/runner-image/guest"
 )
@@ -34,7 +36,7 @@ type sandbox struct {
 	// first is the first process of the guest's pid namespace: with it dies
 	// everything. main is the guest's own; each may be nil.
 	first, main *guestproc.Main
-	disks       disks
+	disks       guestproc.Disks
 	// stderr is how the guest's standard error begins; it is bwrap's own until
 	// the guest has spoken.
 	stderr  guestproc.Head
@@ -46,12 +48,12 @@ func (r *ready) run(ctx context.Context, task backends.Task, inspect func(pid in
 	s := &sandbox{ready: r, task: task, inspect: inspect}
 	attr := syscall.SysProcAttr{}
 	if r.ids != nil {
-		id, back, err := r.ids.take()
+		id, back, err := r.ids.Take()
 		if err != nil {
 			return backends.Outcome{}, err
 		}
 		defer back()
-		attr.Credential = credential(id)
+		attr.Credential = hostids.Credential(id)
 	}
 	group, err := r.fence.NewGroup(task.Limits)
 	if err != nil {
@@ -113,7 +115,7 @@ func (s *sandbox) arguments() []byte {
 	}
 	add("--json-status-fd", strconv.Itoa(statusFD), "--seccomp", strconv.Itoa(filterFD))
 	add(s.layout...)
-	for _, dir := range writable {
+	for _, dir := range rootfs.Writable() {
 		add("--perms", "0700", "--size", size, "--tmpfs", dir)
 	}
 	add("--remount-ro", "/", "--chdir", "/workspace")
@@ -123,17 +125,18 @@ func (s *sandbox) arguments() []byte {
 // command is bwrap's command line: the program cannot come by the descriptor.
 func (s *sandbox) command() []string {
 	args := append([]string{"bwrap", "--args", strconv.Itoa(argsFD), "--", s.python.Path}, interpreter.Flags()...)
-	return append(args, inside+"/"+guest.Main)
+	return append(args, rootfs.Inside+"/"+guest.Main)
 }
 
 // spoke looks at the guest before anything of the job is in it.
-func (s *sandbox) spoke(pid int) {
+func (s *sandbox) spoke(pid int) error {
 	s.spokeUp = true
 	s.main = guestproc.OpenMain(pid)
-	s.disks.open(pid)
+	s.disks.Open(pid, rootfs.Writable())
 	if s.inspect != nil {
 		s.inspect(pid)
 	}
+	return nil
 }
 
 // kill kills the guest's pid namespace and waits until it is gone. bwrap's own
@@ -168,7 +171,7 @@ func (s *sandbox) outcome(ending guestproc.Ending, err error) (backends.Outcome,
 		return backends.Outcome{}, s.explain(fmt.Errorf("bwrap ended before the guest did: %v", ending.State))
 	}
 	out := ending.Outcome(s.task.Limits, status, known, ownProcesses)
-	out.DiskFull = s.disks.full()
+	out.DiskFull = s.disks.Full()
 	return out, nil
 }
 
@@ -207,5 +210,5 @@ func (s *sandbox) close() {
 	s.pipes.close()
 	s.first.Close()
 	s.main.Close()
-	s.disks.close()
+	s.disks.Close()
 }

@@ -113,34 +113,6 @@ func TestHint(t *testing.T) {
 	}
 }
 
-func TestMapped(t *testing.T) {
-	t.Parallel()
-	const first = 1_900_000_000
-	for _, tt := range []struct {
-		name, file string
-		want       int
-		fails      bool
-	}{
-		{"the host", "0 0 4294967295\n", first, false},
-		{"a container", "0 100000 65536\n", 65536 - 1024, false},
-		{"two extents", "0 1000 1\n1 100000 65536\n", 65537 - 1024, false},
-		{"one user", "0 1000 1\n", 0, true},
-		{"nonsense", "x\n", 0, true},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			path := filepath.Join(t.TempDir(), "map")
-			if err := os.WriteFile(path, []byte(tt.file), 0o600); err != nil {
-				t.Fatal(err)
-			}
-			got, err := bubblewrap.Mapped(path, first)
-			if got != tt.want || (err != nil) != tt.fails {
-				t.Errorf("got %d and error %v, want %d", got, err, tt.want)
-			}
-		})
-	}
-}
-
 // TestLayout lays out an interpreter with links on the way and libraries where
 // a loader does not look.
 func TestLayout(t *testing.T) {

@@ -50,7 +50,7 @@ func (r *ready) runIn(ctx context.Context, dir string, task backends.Task) (outc
 			Bounds: guestproc.NewBounds(task.Limits, group != nil),
 		},
 		Started: func(pid int) error { t.pid = pid; return nil },
-		Spoke:   func(int) {},
+		Spoke:   func(int) error { return nil },
 		Kill:    t.kill,
 	}
 	ending, err := g.Run(ctx)

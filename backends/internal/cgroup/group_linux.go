@@ -21,6 +21,8 @@ type Group struct {
 	// one.
 	dirs   map[Controller]string
 	limits Limits
+	// visit is set on a group that was there before this guest.
+	visit *visit
 }
 
 // New makes an empty group with the limits set. An error leaves nothing
@@ -67,7 +69,7 @@ func (g *Group) Usage() (Usage, error) {
 	if err != nil {
 		return usage, fmt.Errorf("read control group: %w", err)
 	}
-	return usage, nil
+	return g.sinceVisit(usage), nil
 }
 
 // WaitCPU blocks until the group has used that much processor time, and then
@@ -86,7 +88,7 @@ func (g *Group) WaitCPU(ctx context.Context, limit time.Duration) error {
 		if err != nil {
 			return fmt.Errorf("read processor time: %w", err)
 		}
-		left := limit - time.Duration(used)
+		left := limit - (time.Duration(used) - g.cpuBefore())
 		if left <= 0 {
 			return nil
 		}
@@ -116,23 +118,24 @@ func (g *Group) earliest(left time.Duration) time.Duration {
 // Kill kills everything in the group and returns when nothing runs in it any
 // more, or when ctx ends.
 func (g *Group) Kill(ctx context.Context) error {
-	dirs := g.distinct()
-	if alone(dirs) {
+	dirs, spared := g.distinct(), g.spared()
+	if alone(dirs, spared) {
 		return nil
 	}
 	g.host.version.prepareKill(g)
 	for _, dir := range dirs {
-		if err := killAll(ctx, dir); err != nil {
+		if err := killAll(ctx, dir, spared); err != nil {
 			return fmt.Errorf("kill control group: %w", err)
 		}
 	}
 	return nil
 }
 
-// alone reports whether the groups are seen to be empty.
-func alone(dirs []string) bool {
+// alone reports whether the groups are seen to hold nothing but what is
+// spared.
+func alone(dirs []string, spared int) bool {
 	for _, dir := range dirs {
-		pids, err := members(dir)
+		pids, err := members(dir, spared)
 		if err != nil || len(pids) > 0 {
 			return false
 		}

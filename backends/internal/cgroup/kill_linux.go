@@ -13,9 +13,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// members lists the processes of the group at dir. A group that is gone has
-// none.
-func members(dir string) ([]int, error) {
+// members lists the processes of the group at dir but the one that is spared.
+// A group that is gone has none.
+func members(dir string, spared int) ([]int, error) {
 	data, err := os.ReadFile(filepath.Join(dir, "cgroup.procs"))
 	if errors.Is(err, os.ErrNotExist) || errors.Is(err, unix.ENODEV) {
 		return nil, nil
@@ -27,17 +27,17 @@ func members(dir string) ([]int, error) {
 	for word := range strings.FieldsSeq(string(data)) {
 		pid, err := strconv.Atoi(word)
 		// On version 1 a thread of ours in the group shows as our process.
-		if err == nil && pid > 0 && pid != os.Getpid() {
+		if err == nil && pid > 0 && pid != os.Getpid() && pid != spared {
 			pids = append(pids, pid)
 		}
 	}
 	return pids, nil
 }
 
-// killAll kills the members of the group until it has none.
-func killAll(ctx context.Context, dir string) error {
+// killAll kills the members of the group until it has none but the spared one.
+func killAll(ctx context.Context, dir string, spared int) error {
 	for {
-		pids, err := members(dir)
+		pids, err := members(dir, spared)
 		if err != nil || len(pids) == 0 {
 			return err
 		}
@@ -68,7 +68,7 @@ func killMembers(dir string, pids []int) {
 			polls = append(polls, unix.PollFd{Fd: -1})
 		}
 	}
-	still, err := members(dir)
+	still, err := members(dir, 0)
 	if err != nil {
 		return
 	}

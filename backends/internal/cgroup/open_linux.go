@@ -29,11 +29,18 @@ type Host struct {
 type version interface {
 	String() string
 	limit(g *Group, l Limits) error
+	// relimit is limit for a group that has limits.
+	relimit(g *Group, l Limits) error
 	cpu(g *Group) (int64, error)
 	usage(g *Group) (Usage, error)
 	enter(g *Group, start Starter) error
 	// prepareKill makes a kill effective at once.
 	prepareKill(g *Group)
+	unthrottle(g *Group)
+	// resetPeak begins the count of a visit's peak of memory anew; resets
+	// reports whether the kernel can.
+	resetPeak(g *Group) error
+	resets(g *Group) bool
 }
 
 // Open finds the host's control groups, proves that groups can be made and

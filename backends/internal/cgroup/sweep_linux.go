@@ -29,7 +29,7 @@ const sweepTime = 2 * time.Second
 func reap(dir string) {
 	ctx, cancel := context.WithTimeout(context.Background(), sweepTime)
 	defer cancel()
-	if killAll(ctx, dir) == nil {
+	if killAll(ctx, dir, 0) == nil {
 		_ = rmdir(ctx, dir)
 	}
 }

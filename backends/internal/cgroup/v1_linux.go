@@ -27,15 +27,39 @@ func (v1) limit(g *Group, l Limits) error {
 	if err := limitProcessesV1(g, l.Processes, 1); err != nil {
 		return err
 	}
-	if g.dirs[CPU] != "" && l.Cores > 0 {
-		quota := int64(l.Cores * float64(period.Microseconds()))
-		err := g.set(CPU, "cpu.cfs_quota_us", strconv.FormatInt(quota, 10))
-		// A kernel without bandwidth control still counts the time.
-		if err != nil && !errors.Is(err, os.ErrNotExist) {
-			return err
+	return limitRateV1(g, l.Cores)
+}
+
+func (v1) relimit(g *Group, l Limits) error {
+	if g.dirs[Memory] != "" && l.Memory > 0 {
+		bytes := strconv.FormatInt(l.Memory, 10)
+		// The limit may not be above that of memory and swap together, which
+		// may not be below it: raising both begins with the one, lowering them
+		// with the other.
+		if limitMemoryV1(g, bytes) != nil {
+			_ = g.set(Memory, "memory.memsw.limit_in_bytes", bytes)
+			if err := limitMemoryV1(g, bytes); err != nil {
+				return err
+			}
 		}
 	}
-	return nil
+	if err := limitProcessesV1(g, l.Processes, 0); err != nil {
+		return err
+	}
+	return limitRateV1(g, l.Cores)
+}
+
+func limitRateV1(g *Group, cores float64) error {
+	if g.dirs[CPU] == "" || cores <= 0 {
+		return nil
+	}
+	quota := int64(cores * float64(period.Microseconds()))
+	err := g.set(CPU, "cpu.cfs_quota_us", strconv.FormatInt(quota, 10))
+	// A kernel without bandwidth control still counts the time.
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	return err
 }
 
 func limitProcessesV1(g *Group, limit, more int) error {
@@ -102,7 +126,9 @@ func (v v1) leave(g *Group) error {
 
 // prepareKill lifts the rate, since a throttled process dies only when its
 // next period begins.
-func (v1) prepareKill(g *Group) {
+func (v v1) prepareKill(g *Group) { v.unthrottle(g) }
+
+func (v1) unthrottle(g *Group) {
 	if g.dirs[CPU] != "" {
 		_ = g.set(CPU, "cpu.cfs_quota_us", "-1")
 	}

@@ -114,6 +114,8 @@ func (v2) limit(g *Group, l Limits) error {
 	return errors.Join(errs...)
 }
 
+func (v v2) relimit(g *Group, l Limits) error { return v.limit(g, l) }
+
 // noSwap keeps pages from being swapped out; a kernel without swap lacks the
 // files.
 func (g *Group) noSwap() error {
@@ -135,7 +137,7 @@ func (v v2) usage(g *Group) (Usage, error) {
 	var cpu, peak, kills, full, procs int64
 	cpu, errs[0] = v.cpu(g)
 	if g.dirs[Memory] != "" {
-		peak, errs[1] = optional(g.number(Memory, "memory.peak"))
+		peak, errs[1] = g.peakMemoryV2()
 		kills, errs[2] = g.field(Memory, "memory.events", "oom_kill")
 	}
 	if g.dirs[Processes] != "" {
@@ -157,9 +159,15 @@ func (v2) enter(g *Group, start Starter) error {
 
 // prepareKill kills all members at once, where the kernel has cgroup.kill, and
 // lifts the rate for those that would wait for their next period.
-func (v2) prepareKill(g *Group) {
+func (v v2) prepareKill(g *Group) {
+	v.unthrottle(g)
+	if g.visit == nil { // it would take who is to be spared
+		_ = g.set(Accounting, "cgroup.kill", "1")
+	}
+}
+
+func (v2) unthrottle(g *Group) {
 	if g.dirs[CPU] != "" {
 		_ = g.set(CPU, "cpu.max", "max")
 	}
-	_ = g.set(Accounting, "cgroup.kill", "1")
 }

@@ -2,17 +2,14 @@ package guestproc
 
 import (
 	"fmt"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 )
 
-// apply sets the bounds of a process that has not begun to act on anything.
-func (b Bounds) apply(pid int) error {
-	type bound struct {
-		resource   int
-		soft, hard uint64
-	}
-	bounds := []bound{
+// List is the bounds as resource, soft and hard limit.
+func (b Bounds) List() [][3]uint64 {
+	list := [][3]uint64{
 		{unix.RLIMIT_CORE, 0, 0},
 		{unix.RLIMIT_CPU, b.CPU, b.CPU + 1},
 		{unix.RLIMIT_FSIZE, b.File, b.File},
@@ -25,19 +22,46 @@ func (b Bounds) apply(pid int) error {
 		{unix.RLIMIT_NICE, 0, 0},
 	}
 	if b.Memory > 0 {
-		bounds = append(bounds, bound{unix.RLIMIT_AS, b.Memory, b.Memory})
+		list = append(list, [3]uint64{unix.RLIMIT_AS, b.Memory, b.Memory})
 	}
-	for _, r := range bounds {
-		limit := &unix.Rlimit{Cur: r.soft, Max: r.hard}
-		var old unix.Rlimit
-		// An operator's own limit may be lower; raising it needs a privilege.
-		if err := unix.Prlimit(pid, r.resource, nil, &old); err == nil {
-			limit.Max = min(limit.Max, old.Max)
-			limit.Cur = min(limit.Cur, limit.Max)
-		}
-		if err := unix.Prlimit(pid, r.resource, limit, nil); err != nil {
-			return fmt.Errorf("set resource limit %d: %w", r.resource, err)
+	return list
+}
+
+// apply sets the bounds of a process that has not begun to act on anything.
+func (b Bounds) apply(pid int) error {
+	for _, bound := range b.List() {
+		if err := lower(pid, bound); err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+// lower sets a bound, or keeps an operator's own that is lower already: raising
+// it needs a privilege.
+func lower(pid int, bound [3]uint64) error {
+	resource, limit := int(bound[0]), &unix.Rlimit{Cur: bound[1], Max: bound[2]}
+	var old unix.Rlimit
+	if err := unix.Prlimit(pid, resource, nil, &old); err == nil {
+		limit.Max = min(limit.Max, old.Max)
+		limit.Cur = min(limit.Cur, limit.Max)
+	}
+	if err := unix.Prlimit(pid, resource, limit, nil); err != nil {
+		return fmt.Errorf("set resource limit %d: %w", resource, err)
+	}
+	return nil
+}
+
+// LowerCPU sets the bound of processor time of a guest that waits for its job.
+// user is the guest's on the host, or nil if that is our own.
+func (b Bounds) LowerCPU(pid int, user *syscall.Credential) error {
+	bound := [3]uint64{unix.RLIMIT_CPU, b.CPU, b.CPU + 1}
+	err := lower(pid, bound)
+	if err == nil || user == nil {
+		return err
+	}
+	// Root without CAP_SYS_RESOURCE, as in a container.
+	done := make(chan error, 1)
+	offMainThread(func() { done <- asUser(user, func() error { return lower(pid, bound) }) })
+	return <-done
 }

@@ -18,14 +18,16 @@ type channel struct {
 	conn *net.UnixConn
 	// spoke is called with the pid of the process that sent the first bytes,
 	// or 0 if the system does not tell, before Read hands them on. Nothing of
-	// the job can be in the guest before.
-	spoke  func(pid int)
+	// the job can be in the guest before. Its error is kept in wrong, which is
+	// read when nobody reads the channel.
+	spoke  func(pid int) error
+	wrong  error
 	spoken atomic.Bool
 	ended  atomic.Bool
 }
 
 // newChannel makes a channel and the guest's end of it.
-func newChannel(spoke func(pid int)) (*channel, *os.File, error) {
+func newChannel(spoke func(pid int) error) (*channel, *os.File, error) {
 	syscall.ForkLock.RLock()
 	fds, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
 	if err == nil {
@@ -55,7 +57,9 @@ func (c *channel) Read(p []byte) (int, error) {
 	n = max(n, 0) // the system call says -1 beside an error
 	if n > 0 {
 		c.spoken.Store(true)
-		c.spoke(pid)
+		if c.wrong = c.spoke(pid); c.wrong != nil {
+			return 0, c.wrong
+		}
 	}
 	return c.mark(n, err)
 }

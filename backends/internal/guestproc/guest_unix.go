@@ -6,29 +6,54 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"syscall"
 	"time"
 
 	"airlock/backends"
 	"airlock/backends/internal/cgroup"
+	"airlock/job"
 )
 
 // Guest is one guest to run.
 type Guest struct {
 	Task backends.Task
 	Command
+	// Start starts the guest with these descriptors, from 0 on, which are
+	// closed here when it returns; nil means that Command is started.
+	Start func(files []*os.File) (Process, error)
 	// Group bounds the guest; nil where there are no control groups.
 	Group *cgroup.Group
+	// Limit, if not nil, sets the kernel's limits on the guest while it
+	// waits for its job. What it used before does not count then.
+	Limit func(job.Limits) error
 	// Started is called once the process exists, with its bounds set and
 	// before anything of the job is near it. An error ends the guest.
 	Started func(pid int) error
 	// Spoke is called with the pid of the guest's main process, or 0 if
-	// unknown, when its first bytes have arrived and before they are read.
-	Spoke func(pid int)
+	// unknown, when its first bytes have arrived and before they are read. An
+	// error ends the conversation.
+	Spoke func(pid int) error
 	// Kill kills what killing the process and the group leaves alive, and
 	// waits until that is dead or ctx ends.
 	Kill func(ctx context.Context) error
+
+	// spent has the limit of processor time that Limit set.
+	spent chan time.Duration
+}
+
+// Process is the process that was started for a guest.
+type Process interface {
+	// Pid is its number, or zero where that is not known yet.
+	Pid() int
+	// Exited is closed when it has ended and been waited for.
+	Exited() <-chan struct{}
+	// Kill kills it, if it has not ended.
+	Kill()
+	// Ended says how it ended, nil where only others know. It is called after
+	// Exited is closed. The error means that nobody knows.
+	Ended() (*os.ProcessState, error)
 }
 
 // Command is what to start.
@@ -52,7 +77,7 @@ type Command struct {
 
 // Ending is how a guest ended, as far as its process and group tell.
 type Ending struct {
-	// State is the end of the process that was started.
+	// State is the end of the process that was started, as Ended says.
 	State *os.ProcessState
 	// Stopped is why we killed it; nil if we did not.
 	Stopped error
@@ -77,7 +102,11 @@ func (g *Guest) Run(ctx context.Context) (Ending, error) {
 		s.closeHost()
 		return Ending{}, err
 	}
-	p, err := g.start(append(append(s.guest[:3:3], guestEnd), g.Files...))
+	start := g.Start
+	if start == nil {
+		start = g.start
+	}
+	p, err := start(append(append(s.guest[:3:3], guestEnd), g.Files...))
 	s.closeGuest()
 	closeAll(guestEnd)
 	if err != nil {
@@ -88,12 +117,36 @@ func (g *Guest) Run(ctx context.Context) (Ending, error) {
 	return g.attend(ctx, p, s, ch)
 }
 
+// limiting is the channel of a guest whose limits can still be set.
+type limiting struct {
+	*channel
+	guest *Guest
+}
+
+// Limit implements backends.Limiter.
+func (l limiting) Limit(limits job.Limits) error {
+	if err := l.guest.Limit(limits); err != nil {
+		return err
+	}
+	l.guest.spent <- limits.CPU.Std()
+	return nil
+}
+
+// channel is what the conversation is given.
+func (g *Guest) channel(ch *channel) io.ReadWriteCloser {
+	if g.Limit == nil {
+		return ch
+	}
+	g.spent = make(chan time.Duration, 1)
+	return limiting{ch, g}
+}
+
 // attend runs the conversation of a started guest and sees it to its end.
-func (g *Guest) attend(ctx context.Context, p *process, s *streams, ch *channel) (Ending, error) {
+func (g *Guest) attend(ctx context.Context, p Process, s *streams, ch *channel) (Ending, error) {
 	var ending Ending
-	err := g.Started(p.pid)
+	err := g.Started(p.Pid())
 	if err == nil {
-		t := NewTalk(ctx, g.Task, ch)
+		t := NewTalk(ctx, g.Task, g.channel(ch))
 		ending, err = g.watch(ctx, p, ch, t.Served)
 		err = errors.Join(err, g.kill(ctx, p))
 		t.End(ctx)
@@ -102,9 +155,10 @@ func (g *Guest) attend(ctx context.Context, p *process, s *streams, ch *channel)
 	}
 	s.finish()
 	err = errors.Join(err, ch.Close())
-	if p.ended() {
-		ending.State = p.state
-		err = errors.Join(err, p.err)
+	if ended(p) {
+		var unknown error
+		ending.State, unknown = p.Ended()
+		err = errors.Join(err, unknown, ch.wrong)
 	}
 	if g.Group != nil {
 		usage, usageErr := g.Group.Usage()
@@ -114,34 +168,58 @@ func (g *Guest) attend(ctx context.Context, p *process, s *streams, ch *channel)
 }
 
 // watch waits until the guest ends or must be ended, and says which.
-func (g *Guest) watch(ctx context.Context, p *process, ch *channel, served <-chan error) (Ending, error) {
-	counting, stop := context.WithCancel(ctx)
-	defer stop()
-	var cpu chan error
-	if g.Group != nil {
-		cpu = make(chan error, 1)
-		go func() { cpu <- g.Group.WaitCPU(counting, g.Task.Limits.CPU.Std()) }()
-		defer func() { stop(); <-cpu }()
-	}
+func (g *Guest) watch(ctx context.Context, p Process, ch *channel, served <-chan error) (Ending, error) {
+	cpu := g.watchCPU(ctx, g.Task.Limits.CPU.Std())
+	defer func() { cpu.end() }()
 	for {
 		select {
-		case <-p.exited:
+		case <-p.Exited():
 			return Ending{}, nil
 		case <-ctx.Done():
 			return Ending{Stopped: context.Cause(ctx)}, nil
 		case err := <-served:
 			served = nil
-			if err == nil || p.gone(ch) {
+			if err == nil || gone(p, ch) {
 				continue
 			}
 			return Ending{Stopped: err}, nil
-		case err := <-cpu:
-			cpu <- nil // for the deferred wait
+		case limit := <-g.spent:
+			cpu.end()
+			cpu = g.watchCPU(ctx, limit)
+		case <-cpu.over:
 			if ctx.Err() != nil {
 				return Ending{Stopped: context.Cause(ctx)}, nil
 			}
-			return Ending{CPUReached: err == nil}, err
+			return Ending{CPUReached: cpu.err == nil}, cpu.err
 		}
+	}
+}
+
+// cpuWatch waits for the group to use up its processor time.
+type cpuWatch struct {
+	stop context.CancelFunc
+	// over is closed when err is set; nil where there is no group.
+	over chan struct{}
+	err  error
+}
+
+func (g *Guest) watchCPU(ctx context.Context, limit time.Duration) *cpuWatch {
+	ctx, stop := context.WithCancel(ctx)
+	w := &cpuWatch{stop: stop}
+	if g.Group != nil {
+		w.over = make(chan struct{})
+		go func() {
+			defer close(w.over)
+			w.err = g.Group.WaitCPU(ctx, limit)
+		}()
+	}
+	return w
+}
+
+func (w *cpuWatch) end() {
+	w.stop()
+	if w.over != nil {
+		<-w.over
 	}
 }
 
@@ -150,19 +228,19 @@ func (g *Guest) watch(ctx context.Context, p *process, ch *channel, served <-cha
 const killTime = 10 * time.Second
 
 // kill ends everything of the guest and returns when it is gone.
-func (g *Guest) kill(ctx context.Context, p *process) error {
+func (g *Guest) kill(ctx context.Context, p Process) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), killTime)
 	defer cancel()
 	var errs []error
-	if !p.ended() {
-		_ = p.os.Kill()
+	if !ended(p) {
+		p.Kill()
 	}
 	errs = append(errs, g.Kill(ctx))
 	if g.Group != nil {
 		errs = append(errs, g.Group.Kill(ctx))
 	}
 	select {
-	case <-p.exited:
+	case <-p.Exited():
 	case <-ctx.Done():
 		errs = append(errs, errors.New("the guest's process does not die"))
 	}

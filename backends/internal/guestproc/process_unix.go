@@ -14,10 +14,19 @@ type process struct {
 	err    error
 }
 
+// Pid implements Process, as do the methods below.
+func (p *process) Pid() int { return p.pid }
+
+func (p *process) Exited() <-chan struct{} { return p.exited }
+
+func (p *process) Kill() { _ = p.os.Kill() }
+
+func (p *process) Ended() (*os.ProcessState, error) { return p.state, p.err }
+
 // ended reports whether the process has been waited for.
-func (p *process) ended() bool {
+func ended(p Process) bool {
 	select {
-	case <-p.exited:
+	case <-p.Exited():
 		return true
 	default:
 		return false

@@ -19,10 +19,32 @@ const umask = 0o077
 // start starts the process on a thread of its own that lives as long as the
 // process, since the kernel sends the parent's death signal when the thread
 // that forked dies.
-func (g *Guest) start(files []*os.File) (*process, error) {
+func (g *Guest) start(files []*os.File) (Process, error) {
 	p := &process{exited: make(chan struct{})}
 	started := make(chan error, 1)
 	offMainThread(func() { g.keep(p, files, started) })
+	return p, <-started
+}
+
+// StartChild starts a process that dies with this one and is no guest. Its
+// files are its descriptors, and it gets no others.
+func StartChild(path string, args []string, attr *os.ProcAttr) (Process, error) {
+	p := &process{exited: make(chan struct{})}
+	started := make(chan error, 1)
+	attr.Sys.Pdeathsig, attr.Sys.Setsid = syscall.SIGKILL, true
+	offMainThread(func() {
+		err := closeOnExec()
+		if err == nil {
+			p.os, err = os.StartProcess(path, args, attr)
+		}
+		if err != nil {
+			started <- err
+			return
+		}
+		p.pid = p.os.Pid
+		started <- nil
+		p.wait()
+	})
 	return p, <-started
 }
 

@@ -5,7 +5,7 @@ package guestproc
 import "os"
 
 // start starts the process in a session of its own.
-func (g *Guest) start(files []*os.File) (*process, error) {
+func (g *Guest) start(files []*os.File) (Process, error) {
 	attr := g.Attr
 	attr.Setsid = true
 	path, args := g.Bounds.wrap(g.Path, g.Args)

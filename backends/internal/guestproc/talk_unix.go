@@ -10,12 +10,12 @@ const dying = 50 * time.Millisecond
 // gone reports whether Serve failed because the guest had ended, rather than
 // because of what it said: a guest whose end of the channel is closed is
 // given a moment to turn out to be dead.
-func (p *process) gone(ch *channel) bool {
+func gone(p Process, ch *channel) bool {
 	if !ch.ended.Load() {
 		return false
 	}
 	select {
-	case <-p.exited:
+	case <-p.Exited():
 		return true
 	case <-time.After(dying):
 		return false

@@ -1,4 +1,4 @@
-package bubblewrap
+package guestproc
 
 import (
 	"fmt"
@@ -6,20 +6,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// writable are the file systems that a guest may write to.
-var writable = []string{"/tmp", "/workspace", "/dev/shm"}
-
-// disks are descriptors of a guest's writable file systems, which keep them
+// Disks are descriptors of a guest's writable file systems, which keep them
 // there after the guest is gone.
-type disks []int
+type Disks []int
 
-// open opens those of the process. Where the host forbids it, as in a
-// container without CAP_SYS_PTRACE, a full disk is not noticed.
-func (d *disks) open(pid int) {
+// Open opens those of the process at these paths of its own. Where the host
+// forbids it, as in a container without CAP_SYS_PTRACE, a full disk is not
+// noticed.
+func (d *Disks) Open(pid int, paths []string) {
 	if pid <= 0 {
 		return
 	}
-	for _, dir := range writable {
+	for _, dir := range paths {
 		path := fmt.Sprintf("/proc/%d/root%s", pid, dir)
 		fd, err := unix.Open(path, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 		if err == nil {
@@ -28,8 +26,8 @@ func (d *disks) open(pid int) {
 	}
 }
 
-// full reports whether one has no block or no inode left.
-func (d disks) full() bool {
+// Full reports whether one has no block or no inode left.
+func (d Disks) Full() bool {
 	for _, fd := range d {
 		var s unix.Statfs_t
 		if unix.Fstatfs(fd, &s) == nil && s.Type == unix.TMPFS_MAGIC && (s.Bfree == 0 || s.Files > 0 && s.Ffree == 0) {
@@ -39,7 +37,8 @@ func (d disks) full() bool {
 	return false
 }
 
-func (d disks) close() {
+// Close frees them.
+func (d Disks) Close() {
 	for _, fd := range d {
 		_ = unix.Close(fd)
 	}
