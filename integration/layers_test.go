@@ -35,10 +35,11 @@ var layers = map[string][]string{
 	"backends/internal/...": {"job", "backends", "backends/internal/...", "runner-image/guest"},
 	"backends/backendtest":  {"job", "backends", "backends/internal/..."},
 	"backends/bubblewrap":   {"job", "backends", "backends/internal/...", "runner-image/guest"},
+	"backends/forkserver":   {"job", "backends", "backends/internal/...", "runner-image/guest"},
 	"backends/docker":       {"job", "backends", "backends/internal/..."},
 	"backends/local":        {"job", "backends", "backends/internal/...", "runner-image/guest"},
 	"backends/fake":         {"job", "backends", "backends/internal/..."},
-	"backends/all":          {"job", "backends", "backends/bubblewrap", "backends/docker", "backends/local", "backends/fake"},
+	"backends/all":          {"job", "backends", "backends/forkserver", "backends/bubblewrap", "backends/docker", "backends/local", "backends/fake"},
 
 	"store":           {"job", "migrations"},
 	"store/storetest": {"job", "migrations", "store", "standalone"},
@@ -49,7 +50,7 @@ var layers = map[string][]string{
 	"cmd/internal/...": {},
 	"cmd/submit":       {"job", "queue", "cmd/internal/..."},
 	"cmd/worker": {
-		"job", "queue", "broker", "broker/provider/...", "backends", "backends/all", "backends/docker", "store", "standalone", "worker", "worker/doctor",
+		"job", "queue", "broker", "broker/provider/...", "backends", "backends/all", "backends/docker", "backends/forkserver", "store", "standalone", "worker", "worker/doctor",
 		"cmd/internal/...",
 	},
 

@@ -7,6 +7,7 @@ import (
 	"airlock/backends/bubblewrap"
 	"airlock/backends/docker"
 	"airlock/backends/fake"
+	"airlock/backends/forkserver"
 	"airlock/backends/local"
 	"airlock/job"
 
@@ -15,6 +16,8 @@ import (
 
 // Config is what the constructors need.
 type Config struct {
+	// Launcher is what forkserver.Main returned in this program's main.
+	Launcher forkserver.Launcher
 	// Python is the guests' interpreter; each backend finds one if it
 	// is "". A container has its image's.
 	Python string
@@ -40,6 +43,7 @@ type Named struct {
 func All(cfg Config) []Named {
 	cfg.Docker.Log = cfg.Log
 	all := []Named{
+		{forkserver.Name, forkserver.New(forkserver.Config{Launcher: cfg.Launcher, Python: cfg.Python, Log: cfg.Log}), true},
 		{bubblewrap.Name, bubblewrap.New(bubblewrap.Config{Python: cfg.Python, Log: cfg.Log}), true},
 		{docker.Name, docker.New(cfg.Docker), true},
 	}

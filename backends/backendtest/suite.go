@@ -40,6 +40,9 @@ type Harness struct {
 	// Holds lists what the backend's technology holds for this process beyond
 	// what every suite looks for, such as containers; nil is nothing.
 	Holds func() []string
+	// Keeps is how many control groups the backend keeps for later guests,
+	// with a descriptor or two for each.
+	Keeps int
 	// Unrecorded keeps the run out of the page: it tells of a backend that
 	// another run tells of.
 	Unrecorded bool

@@ -9,6 +9,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"airlock/backends/docker"
+	"airlock/backends/forkserver"
 
 	"airlock/job"
 )
@@ -54,7 +55,7 @@ func TestANetworkThatIsNotThereIsTold(t *testing.T) {
 	t.Parallel()
 	needEngine(t)
 	var out, errs bytes.Buffer
-	if code := run(t.Context(), []string{"--list-backends", "--json", "--guest-network", "airlock-no-such-network"}, &out, &errs); code != exitOK {
+	if code := run(t.Context(), forkserver.Launcher{}, []string{"--list-backends", "--json", "--guest-network", "airlock-no-such-network"}, &out, &errs); code != exitOK {
 		t.Fatalf("code %d: %s", code, errs.String())
 	}
 	if !strings.Contains(out.String(), docker.Name) || strings.Contains(out.String(), `"network": true`) || !strings.Contains(errs.String(), "airlock-no-such-network") {

@@ -6,6 +6,8 @@ import (
 	"io"
 	"strings"
 
+	"airlock/backends/forkserver"
+
 	"github.com/alecthomas/kong"
 )
 
@@ -27,10 +29,10 @@ type runner interface {
 }
 
 // commands is the table of all of them; a new one is one more line.
-func commands() []command {
+func commands(self forkserver.Launcher) []command {
 	return []command{
 		{"images", "List the images that guests can have here, or with --warm start a guest of each.", func() runner { return &imagesCommand{} }},
-		{"doctor", "Look for facts of this host that weaken isolation, and say what to do about each.", func() runner { return &doctorCommand{} }},
+		{"doctor", "Look for facts of this host that weaken isolation, and say what to do about each.", func() runner { return &doctorCommand{self: self} }},
 		{"health", "Say whether the worker of this host takes jobs; exit code 0 is yes.", func() runner { return &healthCommand{} }},
 		{"migrate", "Bring the database to this program's schema.", func() runner { return &migrateCommand{} }},
 		{"sample-tools", "Serve the sample tools, math.add and math.echo, or with --check ask for them.", func() runner { return &sampleToolsCommand{} }},
@@ -39,8 +41,8 @@ func commands() []command {
 }
 
 // lookUp finds the command that args name.
-func lookUp(args []string) (command, bool) {
-	for _, c := range commands() {
+func lookUp(self forkserver.Launcher, args []string) (command, bool) {
+	for _, c := range commands(self) {
 		if len(args) > 0 && args[0] == c.name {
 			return c, true
 		}
@@ -94,7 +96,8 @@ func description() string {
 	var b strings.Builder
 	b.WriteString("Runs Airlock jobs in sandboxes. Join a pool with --nats and --postgres, or start everything here with --standalone.\n\n" +
 		"These commands do something else; each has a --help:\n\n")
-	for _, c := range commands() {
+	// None of them is started.
+	for _, c := range commands(forkserver.Launcher{}) {
 		fmt.Fprintf(&b, "    worker %-12s %s\n", c.name, c.help)
 	}
 	return b.String()

@@ -14,6 +14,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/rs/zerolog"
 
+	"airlock/backends/forkserver"
 	"airlock/cmd/internal/secret"
 	"airlock/job"
 )
@@ -56,6 +57,8 @@ type config struct {
 	LogLevel string `help:"trace, debug, info, warn or error." default:"info" enum:"trace,debug,info,warn,error"`
 
 	max job.Limits
+	// self is the leave to start this program as a launcher.
+	self forkserver.Launcher
 }
 
 // parse reads flags and environment. done is set when the command has nothing

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/alecthomas/kong"
+
+	"airlock/backends/forkserver"
 )
 
 func TestEachFlagHasHelpAndATwin(t *testing.T) {
@@ -19,17 +21,17 @@ func TestEachFlagHasHelpAndATwin(t *testing.T) {
 			t.Fatalf("--help: code %d, done %v; %s", code, done, errs.String())
 		}
 		checkFlags(t, &config{}, out.String())
-		for _, c := range commands() {
+		for _, c := range commands(forkserver.Launcher{}) {
 			if !strings.Contains(out.String(), "worker "+c.name) || !strings.Contains(flat(out.String()), flat(c.help)) {
 				t.Errorf("--help lacks the command %s or its help %q:\n%s", c.name, c.help, out.String())
 			}
 		}
 	})
-	for _, c := range commands() {
+	for _, c := range commands(forkserver.Launcher{}) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			var out, errs bytes.Buffer
-			if code := run(t.Context(), []string{c.name, "--help"}, &out, &errs); code != exitOK {
+			if code := run(t.Context(), forkserver.Launcher{}, []string{c.name, "--help"}, &out, &errs); code != exitOK {
 				t.Fatalf("--help: code %d; %s", code, errs.String())
 			}
 			if c.help == "" || !strings.Contains(flat(out.String()), flat(c.help)) {
@@ -74,7 +76,7 @@ func TestATwinMeansTheSameEverywhere(t *testing.T) {
 	t.Parallel()
 	types := map[string]reflect.Type{}
 	all := []any{&config{}}
-	for _, c := range commands() {
+	for _, c := range commands(forkserver.Launcher{}) {
 		all = append(all, c.knobs())
 	}
 	for _, knobs := range all {
@@ -93,15 +95,15 @@ func TestATwinMeansTheSameEverywhere(t *testing.T) {
 
 func TestCommandsRefuseWrongUsage(t *testing.T) {
 	t.Parallel()
-	for _, c := range commands() {
+	for _, c := range commands(forkserver.Launcher{}) {
 		var out, errs bytes.Buffer
-		code := run(t.Context(), []string{c.name, "--bogus"}, &out, &errs)
+		code := run(t.Context(), forkserver.Launcher{}, []string{c.name, "--bogus"}, &out, &errs)
 		if code != exitUsage || !strings.Contains(errs.String(), "worker "+c.name+" --help") || out.Len() > 0 {
 			t.Errorf("%s: code %d, said %q, printed %q; want %d and where help is", c.name, code, errs.String(), out.String(), exitUsage)
 		}
 	}
 	var out, errs bytes.Buffer
-	if code := run(t.Context(), []string{"no-such-command"}, &out, &errs); code != exitUsage || !strings.Contains(errs.String(), "no-such-command") {
+	if code := run(t.Context(), forkserver.Launcher{}, []string{"no-such-command"}, &out, &errs); code != exitUsage || !strings.Contains(errs.String(), "no-such-command") {
 		t.Errorf("unknown command: code %d, said %q; want %d and its name", code, errs.String(), exitUsage)
 	}
 }

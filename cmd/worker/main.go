@@ -5,8 +5,11 @@ package main
 import (
 	"context"
 	"os"
+
+	"airlock/backends/forkserver"
 )
 
 func main() {
-	os.Exit(run(context.Background(), os.Args[1:], os.Stdout, os.Stderr))
+	self := forkserver.Main()
+	os.Exit(run(context.Background(), self, os.Args[1:], os.Stdout, os.Stderr))
 }

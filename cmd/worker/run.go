@@ -13,17 +13,21 @@ import (
 	"github.com/rs/zerolog"
 
 	"airlock/backends"
+	"airlock/backends/forkserver"
 )
 
-// run is the whole command; it returns the exit code.
-func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	if c, ok := lookUp(args); ok {
+// run is the whole command; it returns the exit code. self is the leave to
+// start this program as a launcher; the zero one has the forkserver backend say
+// that it is not available.
+func run(ctx context.Context, self forkserver.Launcher, args []string, stdout, stderr io.Writer) int {
+	if c, ok := lookUp(self, args); ok {
 		return c.start(ctx, args[1:], stdout, stderr)
 	}
 	cfg, code, done := parse(args, stdout, stderr)
 	if done {
 		return code
 	}
+	cfg.self = self
 	// Parts are ended in order by the drain, not by a signal: the context
 	// that they live in ends last.
 	signals := make(chan os.Signal, 2)

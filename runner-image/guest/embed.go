@@ -27,10 +27,13 @@ package guest
 import "embed"
 
 // Files are the Python files, and nothing else: main.py, first.py
-// for containers, and their package.
+// for containers, template.py for guests that are forked, and their package.
 //
-//go:embed main.py first.py airlock_guest/*.py
+//go:embed main.py first.py template.py airlock_guest/*.py airlock_guest/forks/*.py
 var Files embed.FS
+
+// Template is the name in Files of what is started to fork guests from.
+const Template = "template.py"
 
 // Main is the name in Files of the file to start.
 const Main = "main.py"

@@ -83,15 +83,19 @@ func TestFiles(t *testing.T) {
 			t.Errorf("got %s among the files, want Python only", name)
 		}
 	}
-	starters := []string{guest.Main, "first.py"}
+	starters := []string{guest.Main, guest.Template, "first.py"}
 	for _, name := range starters {
 		if _, err := fs.Stat(guest.Files, name); err != nil {
 			t.Errorf("got %v, want %s", err, name)
 		}
 	}
-	onDisk, err := filepath.Glob("airlock_guest/*.py")
-	if err != nil {
-		t.Fatal(err)
+	var onDisk []string
+	for _, pattern := range []string{"airlock_guest/*.py", "airlock_guest/*/*.py"} {
+		found, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		onDisk = append(onDisk, found...)
 	}
 	if got, want := len(names), len(onDisk)+len(starters); got != want {
 		t.Errorf("got %d files, want %d: %v", got, want, names)

@@ -33,7 +33,7 @@ def set_up(job: Job) -> dict:
     _add_environment(job.env)
     sys.argv = [NAME, *job.args]
     sys.path[:0] = [root]
-    sys.path += _packages()
+    sys.path += packages()
     _add_site_builtins()
     return _main_module(job, root)
 
@@ -102,7 +102,7 @@ def _add_environment(env: dict) -> None:
         os.environ.update(env)
 
 
-def _packages() -> "list[str]":
+def packages() -> "list[str]":
     """Returns the folders of installed packages. -S left them out, and with them the price of scanning them."""
     version = f"python{sys.version_info[0]}.{sys.version_info[1]}"
     candidates = (

@@ -1,0 +1,41 @@
+"""Messages between the worker and a template or a slot: one JSON object a datagram, descriptors beside it."""
+
+import _socket
+import array
+import json
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+_MOST = 1 << 14
+_MANY = 4
+
+
+class Control:
+    """One end of a control socket."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._socket = _socket.socket(fileno=descriptor)
+
+    def fileno(self) -> int:
+        return self._socket.fileno()
+
+    def detach(self) -> int:
+        """Gives the descriptor away, so that no finaliser closes what takes its number later."""
+        return self._socket.detach()
+
+    def send(self, message: dict) -> None:
+        self._socket.send(json.dumps(message, separators=(",", ":")).encode())
+
+    def receive(self) -> "tuple[Any, list[int]]":
+        """Returns the next message and its descriptors; None at the end."""
+        descriptors = array.array("i")
+        room = _socket.CMSG_SPACE(_MANY * descriptors.itemsize)
+        data, rest, flags, _ = self._socket.recvmsg(_MOST, room, _socket.MSG_CMSG_CLOEXEC)
+        for level, kind, content in rest:
+            if level == _socket.SOL_SOCKET and kind == _socket.SCM_RIGHTS:
+                descriptors.frombytes(content[: len(content) - len(content) % descriptors.itemsize])
+        if flags & (_socket.MSG_CTRUNC | _socket.MSG_TRUNC):
+            raise OSError("a control message was cut")
+        return (json.loads(data) if data else None), list(descriptors)
