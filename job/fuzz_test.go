@@ -20,6 +20,8 @@ func FuzzDecode(f *testing.F) {
 		`{"code": "1", "vars": {"x": [1e400, -0, 1152921504606846977, "\ud83c\udf78"]}}`,
 		`{"code": "1", "files": [{"path": "a/b", "content": "x"}], "tools": [{"namespace": "math", "name": "*"}]}`,
 		`{"code": "1", "requires": {"backends": ["docker", "bubblewrap"], "labels": {"gpu": "no"}}}`,
+		`{"code": "1", "requires": {"fresh": true}}`,
+		`{"code": "1", "requires": {"labels": {"template.data": "true"}}}`,
 		`{"code": "\ud800"}`, `{"code": "1", "code": "2"}`, `{"a":`, "\xff", `[[[[`, `{"code":"1","limits":{"cpu":1e999}}`,
 	} {
 		f.Add([]byte(seed))

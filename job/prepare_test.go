@@ -198,12 +198,52 @@ func TestPrepareRefusesRequirements(t *testing.T) {
 		{"image", "requires.image", "is not an image", func(j *job.Job) { j.Requires.Image = "py\n" }},
 		{"image of a flag", "requires.image", "is not an image", func(j *job.Job) { j.Requires.Image = "--privileged" }},
 		{"long image", "requires.image", "at most 256", func(j *job.Job) { j.Requires.Image = strings.Repeat("x", job.MaxImage+1) }},
+		{"a template named badly", "requires.labels.template.a_b", "lower-case letters, digits and -", func(j *job.Job) { j.Requires.Labels = templates("a_b") }},
+		{"a template without a name", "requires.labels.template.", "1 to 32", func(j *job.Job) { j.Requires.Labels = templates("") }},
+		{"a long template", "requires.labels.template." + strings.Repeat("a", 33), "1 to 32", func(j *job.Job) { j.Requires.Labels = templates(strings.Repeat("a", 33)) }},
+		{"a template that is not", "requires.labels.template.a", `want "true"`, func(j *job.Job) { j.Requires.Labels = map[string]string{"template.a": "yes"} }},
+		{"two templates", "requires.labels.template.b", `beside "a"`, func(j *job.Job) { j.Requires.Labels = templates("a", "b") }},
+		{"a fresh template", "requires.fresh", "forked", func(j *job.Job) { j.Requires.Fresh, j.Requires.Labels = true, templates("a") }},
 		{"NUL in a label", "requires.labels.gpu", "at most 128", func(j *job.Job) { j.Requires.Labels = map[string]string{"gpu": "\x00"} }},
 	})
 }
 
 // TestPrepareOfContainers: what only some backends have is asked for in the
 // requirement, so that no other worker is given the job.
+// templates are the labels that ask for these.
+func templates(names ...string) map[string]string {
+	labels := map[string]string{}
+	for _, name := range names {
+		labels[job.TemplateLabel+name] = job.TemplateHere
+	}
+	return labels
+}
+
+func TestTemplate(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		labels map[string]string
+		want   string
+	}{
+		{nil, ""},
+		{map[string]string{"gpu": "true"}, ""},
+		{map[string]string{"template": "true"}, ""},
+		{map[string]string{"template.data": "true", "gpu": "no"}, "data"},
+		{templates("a-1"), "a-1"},
+		// What Prepare refuses names no template either.
+		{map[string]string{"template.data": "no"}, ""},
+		{templates("../etc"), ""},
+	} {
+		if got := (job.Requirement{Labels: tt.labels}).Template(); got != tt.want {
+			t.Errorf("%v: got template %q, want %q", tt.labels, got, tt.want)
+		}
+	}
+	j := job.Job{Code: "1", Requires: job.Requirement{Labels: templates("data")}}
+	if err := j.Prepare(now); err != nil || j.Requires.Template() != "data" {
+		t.Errorf("got template %q, %v; want data", j.Requires.Template(), err)
+	}
+}
+
 func TestPrepareOfContainers(t *testing.T) {
 	t.Parallel()
 	j := job.Job{Code: "1", Network: true, Requires: job.Requirement{

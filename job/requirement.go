@@ -49,7 +49,11 @@ type Requirement struct {
 	Image string `json:"image,omitzero"`
 	// Network is Job.Network; Prepare sets it.
 	Network bool `json:"network,omitzero"`
-	// Labels must all be present on the host with these values.
+	// Fresh asks for an interpreter that was started for the job, not forked
+	// from a warm one.
+	Fresh bool `json:"fresh,omitzero"`
+	// Labels must all be present on the host with these values. One that
+	// starts with TemplateLabel asks for a template.
 	Labels map[string]string `json:"labels,omitzero"`
 	// Limits are those the backend must enforce. Canonical derives them, so
 	// that a submitter need not write them and cannot weaken them.
@@ -68,8 +72,12 @@ type Offer struct {
 	// Images are all names of the images that a job may ask for.
 	Images []string `json:"images,omitzero"`
 	// Network says that the operator allows guests a network.
-	Network bool              `json:"network,omitzero"`
-	Labels  map[string]string `json:"labels,omitzero"`
+	Network bool `json:"network,omitzero"`
+	// Forked says that guests are forked from a warm interpreter: they share
+	// its address layout and what it has imported.
+	Forked bool `json:"forked,omitzero"`
+	// Labels are the host's, and the templates that the backend has.
+	Labels map[string]string `json:"labels,omitzero"`
 }
 
 // Canonical is the one form of a requirement in which order, duplicates and
@@ -133,7 +141,7 @@ func (r Requirement) Lane() string {
 
 // plain reports whether nothing but backends is asked beyond the default.
 func (r Requirement) plain() bool {
-	return r.Isolation == anyLane.Isolation && r.OS == "" && r.Arch == "" && r.Image == "" && !r.Network &&
+	return r.Isolation == anyLane.Isolation && r.OS == "" && r.Arch == "" && r.Image == "" && !r.Network && !r.Fresh &&
 		len(r.Labels) == 0 && slices.Equal(r.Limits, anyLane.Limits)
 }
 
@@ -166,6 +174,9 @@ func (r Requirement) Unmet(o Offer) string {
 	}
 	if r.Network && !o.Network {
 		return "guests get no network"
+	}
+	if r.Fresh && o.Forked {
+		return "interpreter is forked, want a fresh one"
 	}
 	for _, key := range slices.Sorted(maps.Keys(r.Labels)) {
 		if have, ok := o.Labels[key]; !ok || have != r.Labels[key] {

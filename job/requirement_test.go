@@ -40,6 +40,9 @@ func TestLaneNames(t *testing.T) {
 		{"none", req{Isolation: job.IsolationNone, Backends: []string{"local"}}, job.Limits{}, "knnfhluc2o"},
 		{"none, with a limit", req{Isolation: job.IsolationNone, Backends: []string{"local"}}, job.Limits{CPU: 1}, "wfwjre4axd"},
 		{"os and arch", req{OS: "linux", Arch: "arm64"}, job.Limits{}, "etnl6wjodt"},
+		{"fresh", req{Fresh: true}, job.Limits{}, "y4rc5dxawt"},
+		{"fresh, of one backend", req{Fresh: true, Backends: []string{"docker"}}, job.Limits{}, "5vngs5sexk"},
+		{"a template", req{Labels: map[string]string{"template.data": "true"}}, job.Limits{}, "ksv2jnq3s2"},
 		{"labels", req{Labels: map[string]string{"gpu": "yes", "zone": "a"}}, job.Limits{}, "ssprm36khj"},
 	} {
 		if got := tt.req.Canonical(tt.limits).Lane(); got != tt.want {
@@ -57,6 +60,7 @@ func drawRequirement(t *rapid.T) job.Requirement {
 		Backends:  some("backends", "docker", "bubblewrap", "fake", "any", "x"),
 		Isolation: rapid.SampledFrom(append(job.Isolations(), "")).Draw(t, "isolation"),
 		OS:        rapid.SampledFrom([]string{"", "linux"}).Draw(t, "os"),
+		Fresh:     rapid.Bool().Draw(t, "fresh"),
 		Labels:    rapid.MapOfN(rapid.SampledFrom([]string{"a", "b"}), rapid.SampledFrom([]string{"", "1"}), 0, 2).Draw(t, "labels"),
 	}
 	for _, limit := range some("limits", "cpu", "memory", "disk") {
@@ -150,6 +154,7 @@ func TestUnmet(t *testing.T) {
 		{req{Image: "py@sha256:2"}, "image py@sha256:2 is not there"},
 		{req{Image: "py@sha256:1"}, ""},
 		{req{Network: true}, "guests get no network"},
+		{req{Fresh: true}, ""},
 		{req{Labels: map[string]string{"gpu": "yes"}}, `label gpu is "no", want "yes"`},
 		{req{Labels: map[string]string{"zone": ""}}, `label zone is "", want ""`},
 		{req{Limits: []job.LimitName{"cpu"}}, ""},
@@ -160,6 +165,16 @@ func TestUnmet(t *testing.T) {
 		}
 		if got := tt.req.Unmet(offer); got != tt.want {
 			t.Errorf("%+v: got %q, want %q", tt.req, got, tt.want)
+		}
+	}
+}
+
+func TestAForkedInterpreterIsNotFresh(t *testing.T) {
+	t.Parallel()
+	forked := job.Offer{Backend: "forkserver", Isolation: job.IsolationStrong, Limits: job.KernelLimits(), Forked: true}
+	for fresh, want := range map[bool]string{false: "", true: "interpreter is forked, want a fresh one"} {
+		if got := (job.Requirement{Fresh: fresh}).Canonical(job.Limits{}).Unmet(forked); got != want {
+			t.Errorf("fresh %v: got %q, want %q", fresh, got, want)
 		}
 	}
 }
@@ -223,7 +238,7 @@ func TestEachFieldOfARequirementNamesALane(t *testing.T) {
 	t.Parallel()
 	usual := job.Requirement{}.Canonical(job.Limits{})
 	others := job.Requirement{
-		Backends: []string{"docker"}, Isolation: job.IsolationVM, OS: "plan9", Arch: "mips", Image: "x", Network: true,
+		Backends: []string{"docker"}, Isolation: job.IsolationVM, OS: "plan9", Arch: "mips", Image: "x", Network: true, Fresh: true,
 		Labels: map[string]string{"a": "b"}, Limits: []job.LimitName{job.LimitCPU},
 	}
 	for i := range reflect.TypeFor[job.Requirement]().NumField() {

@@ -280,7 +280,7 @@ func (j *Job) checkRequires(time.Time) *FieldError {
 			return fieldErrorf("requires.labels."+Printable(name, 64), "want a lower-case name and a value of at most 128 bytes")
 		}
 	}
-	return nil
+	return r.checkTemplate()
 }
 
 func (j *Job) checkSchedule(now time.Time) *FieldError {

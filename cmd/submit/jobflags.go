@@ -51,7 +51,8 @@ type requireFlags struct {
 	Arch         string        `placeholder:"NAME" help:"Processor of the host, such as amd64."`
 	Image        string        `placeholder:"NAME" help:"Image of the guest, by a worker's name for it or by digest; see 'submit workers'."`
 	Network      bool          `help:"Give the guest a network, where a worker's operator allows it."`
-	RequireLabel []string      `sep:"none" placeholder:"NAME=VALUE" help:"Label that the host must have; may be given again."`
+	Fresh        bool          `help:"Start an interpreter for the job, rather than fork it from a warm one."`
+	RequireLabel []string      `sep:"none" placeholder:"NAME=VALUE" help:"Label that the host must have, such as template.data=true for the template data; may be given again."`
 }
 
 type scheduleFlags struct {
@@ -175,7 +176,7 @@ func (f *grantFlags) grants(_ *app, j *job.Job) error {
 
 func (f *requireFlags) requirement(_ *app, j *job.Job) error {
 	labels, err := pairs("--require-label", f.RequireLabel)
-	j.Requires = job.Requirement{Backends: f.Backend, Isolation: f.Isolation, OS: f.OS, Arch: f.Arch, Image: f.Image, Labels: labels}
+	j.Requires = job.Requirement{Backends: f.Backend, Isolation: f.Isolation, OS: f.OS, Arch: f.Arch, Image: f.Image, Fresh: f.Fresh, Labels: labels}
 	j.Network = f.Network
 	return err
 }

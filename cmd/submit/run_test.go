@@ -68,7 +68,7 @@ func TestRunTakesEveryFlag(t *testing.T) {
 	got := f.submitIn(context.Background(), nil, "to stdin", "run", script, "--tools", "math.add,text.*", "--vars", "@"+vars, "--stdin", "-",
 		"--env", "A=x;y=z,w", "--env", "B=", "--file", data, "--file", data+"=dir/other", "--label", "team=red", "--wall", "5s", "--cpu", "2",
 		"--memory", "64MiB", "--output", "1KiB", "--processes", "3", "--disk", "1MiB", "--tool-calls", "4", "--tool-time", "6s",
-		"--result", "2KiB", "--backend", "docker,bubblewrap", "--isolation", "strong", "--os", "linux", "--arch", "amd64",
+		"--result", "2KiB", "--backend", "docker,bubblewrap", "--isolation", "strong", "--os", "linux", "--arch", "amd64", "--fresh",
 		"--priority", "high", "--key", "k", "--batch", "b", "--not-before", "2020-01-02T03:04:05Z", "--deadline", later.Format(time.RFC3339),
 		"--max-attempts", "5", "--namespace", "math", "--park", "--quiet", "--", "-x", "--", "y").want(t, codeOK)
 	j, err := job.Decode([]byte(got.stdout))
@@ -85,7 +85,7 @@ func TestRunTakesEveryFlag(t *testing.T) {
 		Limits: job.Limits{Wall: job.Duration(5 * time.Second), CPU: job.Duration(2 * time.Second), Memory: 64 * job.MiB, Output: job.KiB,
 			Processes: 3, Disk: job.MiB, ToolCalls: 4, ToolTime: job.Duration(6 * time.Second), Result: 2 * job.KiB},
 		Requires: job.Requirement{Backends: []string{"bubblewrap", "docker"}, Isolation: "strong", OS: "linux", Arch: "amd64",
-			Limits: job.KernelLimits()},
+			Fresh: true, Limits: job.KernelLimits()},
 		Priority: job.PriorityHigh, NotBefore: time.Date(2020, 1, 2, 3, 4, 5, 0, time.UTC), Deadline: later, MaxAttempts: 5,
 	}
 	if diff := cmp.Diff(want, j); diff != "" {
