@@ -94,6 +94,14 @@ type Task struct {
 	Limits job.Limits
 	// Enforce lists the limits without which the guest must not start.
 	Enforce []job.LimitName
+	// Tenant is whose job it is. Backends use it only to keep tenants' guests
+	// apart, never as a path or a key for anything else. It is "" for a guest
+	// that is not for any tenant in particular, such as a probe's.
+	Tenant string
+	// Template is the warm interpreter that the guest is to be forked from, by
+	// a name that the offer has a label for; "" means the backend's default,
+	// and all that a backend without templates is given.
+	Template string
 	// Image is one that the offer names; "" means the backend's default.
 	Image string
 	// Network lets the guest out into the network that the operator chose.
@@ -112,6 +120,33 @@ type Task struct {
 	// ends or the channel is closed; the backend closes the channel when the
 	// guest is gone. If it returns an error the guest is killed.
 	Serve func(ctx context.Context, channel io.ReadWriteCloser) error
+}
+
+// Parker is implemented by a backend that says itself of which tasks a guest
+// can stand ready. For others Parked takes it that image, network and the
+// limits that the kernel holds must be known, and that neither tenant nor
+// template matters.
+type Parker interface {
+	// Parks returns the task of which a guest may stand ready for t: what
+	// must be known when a guest starts is as in t, everything else is at its
+	// default. It is one of t's Tenant, Template, Image, Network and kernel
+	// limits; the rest is not looked at. It is quick, the same for the same
+	// task, and may be called from several goroutines at once.
+	Parks(t Task) Task
+}
+
+// Limiter is implemented by the channel that a backend hands to Serve when
+// limits may still be set on a guest that stands. Parked calls Limit once for
+// each guest that gets a job, also one whose limits are the guest's already,
+// before anything is said to it, and perhaps before it has greeted. The job's
+// use of the guest begins there: what Outcome counts does not include what the
+// guest used before. A guest that does not stand ready has its task's limits
+// from its start, and Limit is not called.
+type Limiter interface {
+	// Limit has the guest held to the limits from here on. It returns soon,
+	// also when the guest has ended. After an error the guest is ended without
+	// having heard of the job, which gets a guest of its own.
+	Limit(limits job.Limits) error
 }
 
 // Cause is what ended a guest, as the host saw it. The zero value is invalid.

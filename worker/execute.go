@@ -82,15 +82,17 @@ type guestRun struct {
 func (g *guestRun) task(tools ToolServer) backends.Task {
 	j := g.attempt.Job
 	return backends.Task{
-		Job:     j.ID,
-		Attempt: g.attempt.Number,
-		Limits:  j.Limits,
-		Enforce: j.Requires.Limits,
-		Image:   j.Requires.Image,
-		Network: j.Network,
-		Stdin:   j.Stdin,
-		Stdout:  &g.output.stdout,
-		Stderr:  &g.output.stderr,
+		Job:      j.ID,
+		Attempt:  g.attempt.Number,
+		Tenant:   j.Tenant,
+		Template: j.Requires.Template(),
+		Limits:   j.Limits,
+		Enforce:  j.Requires.Limits,
+		Image:    j.Requires.Image,
+		Network:  j.Network,
+		Stdin:    j.Stdin,
+		Stdout:   &g.output.stdout,
+		Stderr:   &g.output.stderr,
 		Serve: func(ctx context.Context, channel io.ReadWriteCloser) error {
 			g.report, g.serveErr = tools.Serve(ctx, g.attempt, channel, g.clock.hooks())
 			return g.serveErr

@@ -1,6 +1,7 @@
 package worker_test
 
 import (
+	"context"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -9,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"airlock/backends"
+	"airlock/backends/fake"
 	"airlock/job"
 )
 
@@ -44,6 +46,27 @@ func TestAJobNobodyHereFitsIsGivenBack(t *testing.T) {
 	b.Handle(t.Context(), b.delivery())
 	if diff := cmp.Diff([]string{"later"}, b.ledger.seen()); diff != "" {
 		t.Errorf("steps (-want +got):\n%s", diff)
+	}
+}
+
+// TestABackendIsToldWhoseAndWhichTemplate: and a job that asks for none of
+// these has none.
+func TestABackendIsToldWhoseAndWhichTemplate(t *testing.T) {
+	t.Parallel()
+	for template, labels := range map[string]map[string]string{"": {"zone": "x"}, "data": {"zone": "x", "template.data": "true"}} {
+		var got backends.Task
+		script := func(_ context.Context, g *fake.Guest) (backends.Outcome, error) {
+			got = g.Task
+			return backends.Outcome{}, nil
+		}
+		b := newBench(t, &ledger{}, said{report: &job.Report{Ready: time.Now()}}, script, func(j *job.Job, cfg *workerConfig) {
+			j.Tenant, j.Requires.Labels = "acme", labels
+			cfg.Sandboxes.Load()[0].Can.Labels = labels
+		})
+		b.Handle(t.Context(), b.delivery())
+		if got.Tenant != "acme" || got.Template != template {
+			t.Errorf("got a guest of tenant %q and template %q, want acme and %q", got.Tenant, got.Template, template)
+		}
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -44,7 +45,7 @@ type Candidate struct {
 type ProberConfig struct {
 	// Candidates are in order of preference.
 	Candidates []Candidate
-	// Labels are the host's.
+	// Labels are the host's. One that claims a template is not offered.
 	Labels map[string]string
 	// Changed is told when the offers or the reasons are others than before.
 	// It must be quick.
@@ -222,9 +223,22 @@ func (p *Prober) probe(ctx context.Context, i int) {
 	case err != nil:
 		p.note(i, probed{reason: job.Printable(err.Error(), maxReason)})
 	default:
-		can.Labels = maps.Clone(p.cfg.Labels)
+		can.Labels = p.labels(can.Labels)
 		p.note(i, probed{box: &Sandbox{Name: c.Name, Backend: c.Backend, Can: can}})
 	}
+}
+
+// labels are the host's and those that a backend brings. Of templates only
+// the backend can speak, of all else the host does.
+func (p *Prober) labels(own map[string]string) map[string]string {
+	all := map[string]string{}
+	maps.Copy(all, own)
+	for name, value := range p.cfg.Labels {
+		if !strings.HasPrefix(name, job.TemplateLabel) {
+			all[name] = value
+		}
+	}
+	return all
 }
 
 // note stores what is known now, and tells of it if it is news.

@@ -29,6 +29,7 @@ type switched struct {
 	hangs  bool        // guarded by mu
 	probes []time.Time // guarded by mu
 	images []string    // guarded by mu
+	labels map[string]string
 }
 
 func newSwitched(script fake.Script) *switched {
@@ -49,7 +50,7 @@ func (s *switched) Probe(ctx context.Context) (backends.Capabilities, error) {
 		return backends.Capabilities{}, away
 	}
 	can, err := s.Backend.Probe(ctx)
-	can.Images = images
+	can.Images, can.Labels = images, s.labels
 	return can, err
 }
 
@@ -140,6 +141,27 @@ func TestABackendIsWithdrawnAndComesBack(t *testing.T) {
 			t.Errorf("told of %d changes, want 2", got)
 		}
 	})
+}
+
+// TestABackendBringsItsTemplates: which templates there are is said by who has
+// them, and everything else of the host by its operator.
+func TestABackendBringsItsTemplates(t *testing.T) {
+	t.Parallel()
+	warm := newSwitched(nil)
+	warm.labels = map[string]string{"template.data": "true", "zone": "b", "fork": "yes"}
+	p := worker.NewProber(worker.ProberConfig{
+		Candidates: []worker.Candidate{{Name: "warm", Backend: warm}, {Name: "cold", Backend: newSwitched(nil)}},
+		Labels:     map[string]string{"zone": "x", "template.data": "no", "template.more": "true"}, Log: zerolog.Nop(),
+	})
+	p.Probe(t.Context())
+	boxes := p.Sandboxes().Load()
+	want := []map[string]string{{"zone": "x", "fork": "yes", "template.data": "true"}, {"zone": "x"}}
+	if diff := cmp.Diff(want, []map[string]string{boxes[0].Can.Labels, boxes[1].Can.Labels}); diff != "" {
+		t.Errorf("labels (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(map[string]string{"template.data": "true", "zone": "b", "fork": "yes"}, warm.labels); diff != "" {
+		t.Errorf("the backend's own map was changed (-want +got):\n%s", diff)
+	}
 }
 
 func TestABackendThatWasNotThereAtTheStartComes(t *testing.T) {
