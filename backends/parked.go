@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
+
+	"airlock/job"
 )
 
 // ParkedConfig says how guests are parked. Only Size has no default.
@@ -35,12 +37,13 @@ const defaultMaxAge = 10 * time.Minute
 // any other and waits for its job frame. It serves one job and is gone.
 //
 // What must be set before a guest starts makes its class: image, network and
-// the limits that the kernel holds. A job takes the oldest guest of its class,
-// or one that is still starting; one that finds none, or brings standard
-// input, gets a guest of its own.
+// the limits that the kernel holds, unless the backend is a Parker and says
+// otherwise. A job takes the oldest guest of its class, or one that is still
+// starting; one that finds none, or brings standard input, gets a guest of its
+// own. A guest whose channel is a Limiter is given its job's limits first.
 //
-// While nothing else is asked for, all guests are of the default class: the
-// default limits and image, no network. Otherwise the places go to the classes
+// While nothing else is asked for, all guests are of the default class: that
+// of a job which says nothing. Otherwise the places go to the classes
 // by what the last jobs asked for, four per place and none longer ago than a
 // minute: the next guest is of the class with the most jobs per guest, never
 // with more guests than jobs. A class gives up a standing guest only to one
@@ -61,15 +64,18 @@ func Parked(b Backend, cfg ParkedConfig) Backend {
 	}
 	cfg.MaxAge = cmp.Or(cfg.MaxAge, defaultMaxAge)
 	cfg.Starts = cmp.Or(cfg.Starts, runtime.NumCPU())
+	classOf := classifier(b)
+	base := classOf(Task{Tenant: job.DefaultTenant, Limits: job.DefaultLimits()})
 	return &parked{
-		Backend: b, cfg: cfg, places: newPlaces(cfg.Size), closing: make(chan struct{}),
+		Backend: b, cfg: cfg, classOf: classOf, places: newPlaces(cfg.Size, base), closing: make(chan struct{}),
 		living: map[*parkedGuest]struct{}{},
 	}
 }
 
 type parked struct {
 	Backend
-	cfg ParkedConfig
+	cfg     ParkedConfig
+	classOf func(Task) class
 	// closing ends the goroutine that tends the guests; work waits for it and
 	// for all guests.
 	closing chan struct{}
@@ -126,6 +132,11 @@ func (p *parked) Run(ctx context.Context, task Task) (Outcome, error) {
 		}
 		if ctx.Err() != nil {
 			p.giveUp(g, context.Cause(ctx))
+			break
+		}
+		<-g.done
+		if g.refused != nil {
+			break // a job must not cost the pool one guest after the other
 		}
 	}
 	return p.Backend.Run(ctx, task)
@@ -156,7 +167,7 @@ func (p *parked) begin(task Task) *kind {
 	if !p.fits(task) {
 		return nil
 	}
-	k := p.places.of(classOf(task))
+	k := p.places.of(p.classOf(task))
 	p.places.note(k, time.Now())
 	return k
 }

@@ -169,6 +169,9 @@ func (p *parked) gone(g *parkedGuest) {
 	case p.closed:
 	case g.told():
 		p.worked(g)
+	case errors.Is(g.refused, ErrUnenforceable): // of that one job
+	case g.refused != nil:
+		p.failed(g, g.refused)
 	case g.err != nil:
 		p.failed(g, g.err)
 	case !g.leaving:

@@ -14,6 +14,8 @@ import (
 
 // class is what must be set before a guest starts.
 type class struct {
+	tenant    string
+	template  string
 	image     string
 	network   bool
 	cpu       job.Duration
@@ -24,20 +26,34 @@ type class struct {
 
 func classOf(t Task) class {
 	l := t.Limits
-	return class{image: t.Image, network: t.Network, cpu: l.CPU, memory: l.Memory, processes: l.Processes, disk: l.Disk}
+	return class{
+		tenant: t.Tenant, template: t.Template, image: t.Image, network: t.Network,
+		cpu: l.CPU, memory: l.Memory, processes: l.Processes, disk: l.Disk,
+	}
+}
+
+// classifier says of what class a guest for a task of the backend is.
+func classifier(b Backend) func(Task) class {
+	if parker, ok := b.(Parker); ok {
+		return func(t Task) class { return classOf(parker.Parks(t)) }
+	}
+	return func(t Task) class {
+		t.Tenant, t.Template = "", ""
+		return classOf(t)
+	}
 }
 
 // task is one whose guest can be any job's of the class.
 func (c class) task() Task {
 	l := job.DefaultLimits()
 	l.CPU, l.Memory, l.Processes, l.Disk = c.cpu, c.memory, c.processes, c.disk
-	return Task{Image: c.image, Network: c.network, Limits: l}
+	return Task{Tenant: c.tenant, Template: c.template, Image: c.image, Network: c.network, Limits: l}
 }
 
 // MarshalZerologObject implements zerolog.LogObjectMarshaler.
 func (c class) MarshalZerologObject(e *zerolog.Event) {
-	e.Str("image", c.image).Bool("network", c.network).Dur("cpu", c.cpu.Std()).
-		Int64("memory", int64(c.memory)).Int("processes", c.processes).Int64("disk", int64(c.disk))
+	e.Str("tenant", c.tenant).Str("template", c.template).Str("image", c.image).Bool("network", c.network).
+		Dur("cpu", c.cpu.Std()).Int64("memory", int64(c.memory)).Int("processes", c.processes).Int64("disk", int64(c.disk))
 }
 
 // parkedGuest is a guest that runs before its task is known.
@@ -53,10 +69,12 @@ type parkedGuest struct {
 	tasks          chan Task
 	heard          chan struct{}
 	stdout, stderr lateWriter
-	// done is closed when outcome and err are set.
+	// done is closed when outcome, err and refused are set; the last is why
+	// the guest could not be held to its job's limits.
 	done    chan struct{}
 	outcome Outcome
 	err     error
+	refused error
 
 	// stood is when the guest greeted; leaving says that it is being ended.
 	// The mutex of parked guards both.
@@ -100,11 +118,12 @@ func (g *parkedGuest) serve(ctx context.Context, channel io.ReadWriteCloser) err
 	if !ok {
 		return fmt.Errorf("guests with a channel of %T cannot be parked", channel)
 	}
+	limiter, _ := channel.(Limiter)
 	spoke, over, settle := prime(ch)
 	for {
 		select {
 		case task := <-g.tasks:
-			return g.tell(ctx, task, settle())
+			return g.tell(ctx, task, settle(), limiter)
 		case <-spoke:
 			g.greeted()
 			spoke = nil
@@ -120,9 +139,15 @@ func (g *parkedGuest) serve(ctx context.Context, channel io.ReadWriteCloser) err
 	}
 }
 
-func (g *parkedGuest) tell(ctx context.Context, task Task, ch *primed) error {
+func (g *parkedGuest) tell(ctx context.Context, task Task, ch *primed, limiter Limiter) error {
 	if ch.err != nil {
 		return hungUp(ch.err)
+	}
+	if limiter != nil {
+		if err := limiter.Limit(task.Limits); err != nil {
+			g.refused = fmt.Errorf("set the job's limits on a parked guest: %w", err)
+			return g.refused
+		}
 	}
 	close(g.heard)
 	g.stdout.bind(task.Stdout)

@@ -1,10 +1,6 @@
 package backends
 
-import (
-	"time"
-
-	"airlock/job"
-)
+import "time"
 
 // kind is a class that guests are parked for or jobs asked for.
 type kind struct {
@@ -84,9 +80,9 @@ const (
 	restWeight = 0.001
 )
 
-func newPlaces(size int) *places {
+func newPlaces(size int, base class) *places {
 	p := &places{window: max(minWindow, perPlace*size), kinds: map[class]*kind{}}
-	p.base = p.of(classOf(Task{Limits: job.DefaultLimits()}))
+	p.base = p.of(base)
 	p.base.rest = restWeight
 	return p
 }
