@@ -26,7 +26,10 @@ type ParkedConfig struct {
 	// Starts is how many guests may be starting at once; the default is the
 	// number of processors, beyond which more only take longer.
 	Starts int
-	Log    zerolog.Logger
+	// Tight, if there is one, says that the host or the worker is about to run
+	// out of memory. It is asked once a second and must be quick.
+	Tight func() bool
+	Log   zerolog.Logger
 }
 
 // defaultMaxAge bounds how stale what a guest was started from can be.
@@ -58,6 +61,11 @@ const defaultMaxAge = 10 * time.Minute
 // processor has no guest to run. A class whose guests end before their jobs
 // come is tried again one guest at a time, after pauses that grow to 30
 // seconds. Close ends all guests and waits for them.
+//
+// While memory is tight no guest is parked, and one that stands is ended each
+// second, of the class that was asked for longest ago; jobs take those that
+// are left, and start their own. Guests are parked again when memory was not
+// tight for half a minute.
 func Parked(b Backend, cfg ParkedConfig) Backend {
 	if cfg.Size <= 0 {
 		return b
@@ -95,6 +103,9 @@ type parked struct {
 	starting, running int
 	// due says that guests may start although jobs run.
 	due bool
+	// tight is when memory was last found to be; zero says that guests may be
+	// parked.
+	tight time.Time
 }
 
 // Probe implements Backend.

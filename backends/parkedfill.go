@@ -52,7 +52,7 @@ func (p *parked) tend() {
 	for {
 		select {
 		case now := <-tick.C:
-			p.review(now)
+			p.review(now, p.cfg.Tight != nil && p.cfg.Tight())
 		case <-p.closing:
 			return
 		}
@@ -61,12 +61,13 @@ func (p *parked) tend() {
 
 // review ends guests that are too old or do not start, and sees which classes
 // work again and which are asked for no more.
-func (p *parked) review(now time.Time) {
+func (p *parked) review(now time.Time, tight bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
 		return
 	}
+	p.giveWay(now, tight)
 	p.places.expire(now)
 	ended := 0
 	for _, g := range p.guests {
@@ -88,7 +89,7 @@ func (p *parked) review(now time.Time) {
 // fill starts guests until all places are taken, or makes room for one.
 // p.mu is held, as for all that follow.
 func (p *parked) fill() {
-	if !p.probed || p.closed {
+	if !p.probed || p.closed || !p.tight.IsZero() {
 		return
 	}
 	for p.starting < p.cfg.Starts && (p.due || p.running+p.starting < p.cfg.Starts) {

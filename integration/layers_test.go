@@ -39,6 +39,7 @@ var layers = map[string][]string{
 	"backends/docker":       {"job", "backends", "backends/internal/..."},
 	"backends/local":        {"job", "backends", "backends/internal/...", "runner-image/guest"},
 	"backends/fake":         {"job", "backends", "backends/internal/..."},
+	"backends/memory":       {"backends/internal/..."},
 	"backends/all":          {"job", "backends", "backends/forkserver", "backends/bubblewrap", "backends/docker", "backends/local", "backends/fake"},
 
 	"store":           {"job", "migrations"},
@@ -50,7 +51,7 @@ var layers = map[string][]string{
 	"cmd/internal/...": {},
 	"cmd/submit":       {"job", "queue", "cmd/internal/..."},
 	"cmd/worker": {
-		"job", "queue", "broker", "broker/provider/...", "backends", "backends/all", "backends/docker", "backends/forkserver", "store", "standalone", "worker", "worker/doctor",
+		"job", "queue", "broker", "broker/provider/...", "backends", "backends/all", "backends/docker", "backends/forkserver", "backends/memory", "store", "standalone", "worker", "worker/doctor",
 		"cmd/internal/...",
 	},
 

@@ -47,7 +47,7 @@ type config struct {
 	AllowNoIsolation bool              `help:"Offer the local backend too, which isolates NOTHING: for development only."`
 	Python           string            `help:"The interpreter guests run; found by itself if not given." placeholder:"PATH"`
 	Slots            int               `help:"How many jobs run at once; 0 means the number of processors." default:"0"`
-	Parked           int               `help:"How many guests stand ready before their jobs arrive, so that these start at once; -1 means one per slot, 0 none." default:"-1"`
+	Parked           int               `help:"How many guests stand ready before their jobs arrive, so that these start at once; -1 means one per slot, 0 none. They give way while less than a tenth of the memory is free." default:"-1"`
 	Labels           map[string]string `help:"Labels of this host that jobs can require." placeholder:"NAME=VALUE;…"`
 	MaxLimits        string            `help:"The operator's maxima, as JSON: {\"memory\":\"1GiB\",\"wall\":\"5m\"}." default:"{}" placeholder:"JSON"`
 	DrainGrace       time.Duration     `help:"How long SIGTERM waits for running jobs before it hands them back." default:"60s"`

@@ -16,6 +16,7 @@ import (
 
 	"airlock/backends"
 	"airlock/backends/all"
+	"airlock/backends/memory"
 	"airlock/broker"
 	"airlock/job"
 	"airlock/queue"
@@ -106,7 +107,7 @@ func (p *pool) probe(ctx context.Context) error {
 	candidates := make([]worker.Candidate, len(named))
 	for i, n := range named {
 		if n.Auto {
-			named[i].Backend = backends.Parked(n.Backend, backends.ParkedConfig{Size: p.cfg.parked(), Log: p.log})
+			named[i].Backend = backends.Parked(n.Backend, backends.ParkedConfig{Size: p.cfg.parked(), Tight: memory.Tight, Log: p.log})
 		}
 		candidates[i] = worker.Candidate{Name: n.Name, Backend: backends.Logged(named[i].Backend, n.Name, p.log)}
 	}

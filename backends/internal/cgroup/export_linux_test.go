@@ -36,3 +36,6 @@ func (g *Group) Dirs() []string { return g.distinct() }
 
 // Sweep removes what dead workers left.
 func (h *Host) Sweep() { h.sweep() }
+
+// RoomsOf is Rooms with the files to read.
+var RoomsOf = rooms
