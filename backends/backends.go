@@ -84,11 +84,6 @@ type Task struct {
 	// else of the job reaches a backend; code and inputs travel in frames.
 	Job     job.ID
 	Attempt int
-	// Tenant is whose job it is; backends use it only to keep tenants' guests
-	// apart.
-	Tenant string
-	// Template names the warm interpreter the job asks for, or "".
-	Template string
 	// Limits have no zero field. A backend enforces cpu, memory, processes
 	// and disk; the others are the worker's and the broker's.
 	Limits job.Limits

@@ -18,7 +18,10 @@ type Backend struct {
 	life   guestproc.Life[ready]
 }
 
-var _ backends.Backend = (*Backend)(nil)
+var (
+	_ backends.Backend = (*Backend)(nil)
+	_ backends.Parker  = (*Backend)(nil)
+)
 
 // New makes a backend. It touches nothing of the host; Probe does.
 func New(config Config) *Backend { return &Backend{config: config.withDefaults()} }
@@ -29,7 +32,7 @@ func (b *Backend) Probe(ctx context.Context) (backends.Capabilities, error) {
 		if err := r.probe(ctx); err != nil {
 			return backends.Capabilities{}, err
 		}
-		return r.capabilities(), nil
+		return r.capabilities(r.offered()), nil
 	})
 }
 

@@ -18,3 +18,17 @@ func TestConformance(t *testing.T) {
 		},
 	})
 }
+
+// TestParkedConformance tells the same stories of guests that were forked
+// before their jobs came.
+func TestParkedConformance(t *testing.T) {
+	backendtest.Run(t, backendtest.Harness{
+		Name: forkserver.Name, Unrecorded: true,
+		New: func(t testing.TB) backends.Backend {
+			log := zerolog.New(zerolog.NewTestWriter(t))
+			b := forkserver.New(forkserver.Config{Launcher: launcher, Log: log})
+			return backends.Parked(b, backends.ParkedConfig{Size: 2, Log: log})
+		},
+		Except: map[string]string{"nothing stays: descriptors, goroutines, children, mounts, files": "the guests that are parked next are there"},
+	})
+}

@@ -30,8 +30,6 @@ type ready struct {
 	// ids gives slots their users; nil when we are not root.
 	ids   *hostids.IDs
 	slots *slots
-	// templates are the names of those that can be started.
-	templates []string
 }
 
 func prepare(ctx context.Context, config Config) (*ready, error) {
@@ -89,7 +87,7 @@ func (r *ready) lay() error {
 }
 
 // probe runs a guest with the smallest program, which is looked at from outside
-// as every guest is, and starts the named templates.
+// as every guest is.
 func (r *ready) probe(ctx context.Context) error {
 	err := guestproc.Probe(ctx, func(ctx context.Context, task backends.Task) (backends.Outcome, error) {
 		task.Tenant = job.DefaultTenant
@@ -98,23 +96,29 @@ func (r *ready) probe(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	return nil
+}
+
+// offered starts the named templates and returns the labels of those that can
+// be.
+func (r *ready) offered() map[string]string {
 	wrong := r.slots.try()
-	r.templates = nil
+	labels := map[string]string{}
 	for name := range r.config.Templates {
 		if err := wrong[name]; err != nil {
 			r.config.Log.Warn().Err(err).Msg("template is not offered")
 			continue
 		}
-		r.templates = append(r.templates, name)
+		labels[job.TemplateLabel+name] = job.TemplateHere
 	}
-	return nil
+	return labels
 }
 
-func (r *ready) capabilities() backends.Capabilities {
+func (r *ready) capabilities(labels map[string]string) backends.Capabilities {
 	caps := backends.Capabilities{
 		Offer: job.Offer{
 			Backend: Name, Version: r.python.Version, Isolation: job.IsolationStrong,
-			OS: runtime.GOOS, Arch: runtime.GOARCH, Python: r.python.Version,
+			OS: runtime.GOOS, Arch: runtime.GOARCH, Python: r.python.Version, Forked: true, Labels: labels,
 		},
 		Isolated: job.Isolated{
 			Level: job.IsolationStrong, Version: r.python.Version, Kernel: guestproc.Kernel(), Python: r.python.Version,
