@@ -77,10 +77,12 @@ type Report struct {
 	// limits.
 	ToolLimited   bool
 	ResultLimited bool
-	ToolCalls     int
-	ToolWait      time.Duration
-	Events        []Event
-	AuditHead     string
+	// Artifacts are there once Done is.
+	Artifacts []Artifact
+	ToolCalls int
+	ToolWait  time.Duration
+	Events    []Event
+	AuditHead string
 }
 
 // Clock is how a conversation tells the worker when the guest's own time runs:

@@ -22,6 +22,7 @@ func FuzzDecode(f *testing.F) {
 		`{"code": "1", "requires": {"backends": ["docker", "bubblewrap"], "labels": {"gpu": "no"}}}`,
 		`{"code": "1", "requires": {"fresh": true}}`,
 		`{"code": "1", "requires": {"labels": {"template.data": "true"}}}`,
+		`{"code": "1", "collect": ["out/**", "[!a-z]*.csv"]}`, `{"code": "1", "collect": ["/etc/*"]}`,
 		`{"code": "\ud800"}`, `{"code": "1", "code": "2"}`, `{"a":`, "\xff", `[[[[`, `{"code":"1","limits":{"cpu":1e999}}`,
 	} {
 		f.Add([]byte(seed))

@@ -45,9 +45,12 @@ type Job struct {
 	// one have such a job in their lanes.
 	Network bool `json:"network,omitzero"`
 
+	// Collect are globs below /workspace: the files they cover when the code
+	// has ended are brought back. Collects says what a glob is.
+	Collect []string `json:"collect,omitzero"`
+
 	// The fields below are typed so that a submitter's mistake is found, and
 	// refused by Prepare until their machinery exists.
-	Collect []string       `json:"collect,omitzero"`
 	RetryOn []Status       `json:"retry_on,omitzero"`
 	OnRetry string         `json:"on_retry,omitzero"`
 	Expect  jsontext.Value `json:"expect,omitzero"`

@@ -42,7 +42,6 @@ func checkRefusals(t *testing.T, refusals []refusal) {
 func TestPrepareRefusesUnsupported(t *testing.T) {
 	t.Parallel()
 	for field, set := range map[string]func(j *job.Job){
-		"collect":    func(j *job.Job) { j.Collect = []string{"*.csv"} },
 		"retry_on":   func(j *job.Job) { j.RetryOn = []job.Status{job.StatusTimeout} },
 		"on_retry":   func(j *job.Job) { j.OnRetry = "replay" },
 		"expect":     func(j *job.Job) { j.Expect = []byte(`{}`) },

@@ -49,9 +49,12 @@ type Result struct {
 	// AuditHead is the head of the attempt's hash chain of calls, in hex.
 	AuditHead string `json:"audit_head,omitzero"`
 
-	// Artifacts and Verdict belong to collect and expect.
+	// Artifacts are the files that collect named, in the guest's order. They
+	// are there for StatusOK, and for StatusGuestError by an exception: only a
+	// guest that came to its end brings files back.
 	Artifacts []Artifact `json:"artifacts,omitzero"`
-	Verdict   string     `json:"verdict,omitzero"`
+	// Verdict belongs to expect.
+	Verdict string `json:"verdict,omitzero"`
 }
 
 // Error is why a job did not end as StatusOK. For StatusGuestError it is what
@@ -82,6 +85,9 @@ const (
 	EventDiskFull = "disk_full"
 	// EventUnawaited: a call was made and never awaited, as the guest says.
 	EventUnawaited = "unawaited_call"
+	// EventLeftOut: more files than MaxArtifacts, or more names than a guest
+	// looks at, as the guest says.
+	EventLeftOut = "artifacts_left_out"
 )
 
 // Usage is what an attempt used, as the host measured it.
@@ -113,11 +119,4 @@ type Isolated struct {
 	Network string `json:"network,omitzero"`
 	// Limits says by what each limit was enforced.
 	Limits map[LimitName]string `json:"limits,omitzero"`
-}
-
-// Artifact is a file brought back.
-type Artifact struct {
-	Path string `json:"path"`
-	Size Size   `json:"size"`
-	Blob string `json:"blob"`
 }

@@ -91,7 +91,10 @@ func (j *Job) dropEmpty() {
 	if len(j.Labels) == 0 {
 		j.Labels = nil
 	}
-	j.Collect, j.RetryOn = nil, nil // refused unless empty
+	if len(j.Collect) == 0 {
+		j.Collect = nil
+	}
+	j.RetryOn = nil // refused unless empty
 }
 
 func (j *Job) checkUnsupported(time.Time) *FieldError {
@@ -99,7 +102,6 @@ func (j *Job) checkUnsupported(time.Time) *FieldError {
 		name string
 		set  bool
 	}{
-		{"collect", len(j.Collect) > 0},
 		{"retry_on", len(j.RetryOn) > 0},
 		{"on_retry", j.OnRetry != ""},
 		{"expect", len(j.Expect) > 0},
@@ -166,6 +168,9 @@ func (j *Job) checkInputs(time.Time) *FieldError {
 			return fieldErrorf(index("args", i, ""), "holds a NUL, which no argument can")
 		}
 	}
+	if err := j.checkCollect(); err != nil {
+		return err
+	}
 	return j.checkEnv()
 }
 
@@ -196,7 +201,7 @@ func (j *Job) checkFiles(time.Time) *FieldError {
 	for i, f := range j.Files {
 		field := index("files", i, ".path")
 		switch {
-		case f.Path == "" || len(f.Path) > 512:
+		case f.Path == "" || len(f.Path) > MaxPath:
 			return fieldErrorf(field, "want 1 to 512 bytes")
 		case strings.ContainsRune(f.Path, 0) || strings.ContainsRune(f.Path, '\\'):
 			return fieldErrorf(field, "holds a NUL or a backslash")
@@ -214,7 +219,7 @@ func (j *Job) checkFiles(time.Time) *FieldError {
 			dirs[dir] = true
 		}
 		for part := range strings.SplitSeq(f.Path, "/") {
-			if len(part) > 255 {
+			if len(part) > maxPart {
 				return fieldErrorf(field, "a part is longer than 255 bytes")
 			}
 		}
