@@ -38,6 +38,9 @@ type Config struct {
 	Parallel int
 	// MaxBytes bounds what one guest sends, and what it is sent: 256 MiB.
 	MaxBytes int64
+	// MaxArtifacts bounds the content of the files that one guest brings
+	// back: job.MaxArtifactBytes, which is also the most.
+	MaxArtifacts job.Size
 }
 
 func (c Config) withDefaults() Config {
@@ -48,11 +51,18 @@ func (c Config) withDefaults() Config {
 	c.Linger = cmp.Or(c.Linger, 2*time.Second)
 	c.Parallel = cmp.Or(c.Parallel, 64)
 	c.MaxBytes = cmp.Or(c.MaxBytes, 256<<20)
+	c.MaxArtifacts = min(cmp.Or(c.MaxArtifacts, job.MaxArtifactBytes), job.MaxArtifactBytes)
 	return c
 }
 
 // maxFrames is the budget of frames from a guest.
-func maxFrames(limits job.Limits) int { return 1000 + 4*limits.ToolCalls }
+func maxFrames(j *job.Job) int {
+	frames := 1000 + 4*j.Limits.ToolCalls
+	if len(j.Collect) > 0 {
+		frames += artifactFrames
+	}
+	return frames
+}
 
 // The errors by which Serve says that the guest must be ended. Besides these
 // it may return job.ErrFenced and ErrAudit.

@@ -78,7 +78,7 @@ func checkDecoded(t *testing.T, body []byte) {
 	}
 	parts := map[broker.Method]bool{
 		broker.MethodHello: msg.Hello != nil, broker.MethodCallTool: msg.Call != nil,
-		broker.MethodResult: msg.Result != nil, broker.MethodListTools: true,
+		broker.MethodArtifact: msg.Artifact != nil, broker.MethodResult: msg.Result != nil, broker.MethodListTools: true,
 	}
 	if !parts[msg.Method] {
 		t.Fatalf("decoded %q as %s without its part", body, msg.Method)
@@ -100,7 +100,7 @@ func FuzzSession(f *testing.F) {
 		b := broker.New(broker.Config{
 			Tools: brokertest.Math(t), Audit: audit, Grace: time.Millisecond, Linger: time.Millisecond,
 		})
-		a := brokertest.Attempt(t, "math.*")
+		a := brokertest.Attempt(t, "math.*", func(j *job.Job) { j.Collect = []string{"out/**", "*.log"} })
 		running := brokertest.Serve(t, b, a, host)
 		go io.Copy(io.Discard, guest)
 		guest.SetDeadline(time.Now().Add(10 * time.Second))
@@ -112,6 +112,14 @@ func FuzzSession(f *testing.F) {
 		}
 		if report.Value != nil && (job.CheckJSON(report.Value) != nil || len(report.Value) > int(a.Job.Limits.Result)) {
 			t.Fatalf("got value %q, want JSON within the limit", report.Value)
+		}
+		if len(report.Artifacts) > job.MaxArtifacts {
+			t.Fatalf("got %d artifacts, want at most %d", len(report.Artifacts), job.MaxArtifacts)
+		}
+		for _, x := range report.Artifacts {
+			if x.Reason == "" && !job.Collects(a.Job.Collect, x.Path) || job.Printable(x.Path, 1<<20) != x.Path {
+				t.Fatalf("got artifact %q, which no glob covers, or which does not print", x.Path)
+			}
 		}
 		if head, err := broker.Verify(a.Job.ID, a.Number, audit.Calls()); err != nil || head != report.AuditHead {
 			t.Fatalf("Verify: got head %s and error %v, want %s", head, err, report.AuditHead)

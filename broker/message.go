@@ -18,6 +18,7 @@ const Version = 1
 const (
 	maxPython    = 64
 	maxUnawaited = 100
+	maxLeftOut   = 1_000_000
 	maxID        = 1<<53 - 1
 )
 
@@ -29,6 +30,7 @@ const (
 	MethodHello     Method = "hello"
 	MethodListTools Method = "list_tools"
 	MethodCallTool  Method = "call_tool"
+	MethodArtifact  Method = "artifact"
 	MethodResult    Method = "result"
 )
 
@@ -36,11 +38,12 @@ const (
 // set. ListTools has none.
 type Message struct {
 	Method Method
-	// ID numbers a request; hello has none.
-	ID     uint64
-	Hello  *Hello
-	Call   *CallTool
-	Result *Result
+	// ID numbers a request; hello and artifact have none.
+	ID       uint64
+	Hello    *Hello
+	Call     *CallTool
+	Artifact *job.Piece
+	Result   *Result
 }
 
 // Hello opens a conversation.
@@ -68,6 +71,8 @@ type Result struct {
 	Error     *job.Error
 	TooLarge  *int64
 	Unawaited []string
+	// LeftOut counts the files that were not even named.
+	LeftOut int64
 }
 
 // DecodeMessage reads a frame's body strictly. Whatever it refuses is a
@@ -98,7 +103,7 @@ func DecodeMessage(body []byte) (*Message, error) {
 }
 
 func (m *Message) decodeID(raw jsontext.Value) error {
-	if wanted := m.Method != MethodHello; wanted != (raw != nil) {
+	if wanted := m.Method != MethodHello && m.Method != MethodArtifact; wanted != (raw != nil) {
 		return presence("id", wanted)
 	}
 	if raw == nil {
@@ -122,6 +127,8 @@ func (m *Message) decodeParams(params jsontext.Value) (err error) {
 	case MethodListTools:
 	case MethodCallTool:
 		m.Call, err = decodeCall(params)
+	case MethodArtifact:
+		m.Artifact, err = decodeArtifact(params)
 	case MethodResult:
 		m.Result, err = decodeResult(params)
 	case "":
@@ -134,7 +141,7 @@ func (m *Message) decodeParams(params jsontext.Value) (err error) {
 
 func (m *Message) known() bool {
 	switch m.Method {
-	case MethodHello, MethodListTools, MethodCallTool, MethodResult:
+	case MethodHello, MethodListTools, MethodCallTool, MethodArtifact, MethodResult:
 		return true
 	}
 	return false
@@ -187,6 +194,7 @@ func decodeResult(params jsontext.Value) (*Result, error) {
 		Error     jsontext.Value  `json:"error"`
 		TooLarge  field[int64]    `json:"too_large"`
 		Unawaited field[[]string] `json:"unawaited"`
+		LeftOut   field[int64]    `json:"left_out"`
 	}
 	if err := decodeObject("params", params, &wire); err != nil {
 		return nil, err
@@ -202,10 +210,15 @@ func decodeResult(params jsontext.Value) (*Result, error) {
 		return nil, errors.New("want exactly one of value, error and too_large")
 	case wire.TooLarge.value < 0:
 		return nil, errors.New("too_large: is negative")
+	case wire.LeftOut.set && (wire.LeftOut.value < 1 || wire.LeftOut.value > maxLeftOut):
+		return nil, fmt.Errorf("left_out: want 1 to %d", maxLeftOut)
 	case len(wire.Unawaited.value) > maxUnawaited:
 		return nil, fmt.Errorf("unawaited: more than %d names", maxUnawaited)
 	}
-	result := &Result{Value: wire.Value, Lossy: wire.Lossy.value, Unawaited: wire.Unawaited.value, TooLarge: wire.TooLarge.pointer()}
+	result := &Result{
+		Value: wire.Value, Lossy: wire.Lossy.value, TooLarge: wire.TooLarge.pointer(),
+		Unawaited: wire.Unawaited.value, LeftOut: wire.LeftOut.value,
+	}
 	if wire.Error == nil {
 		return result, nil
 	}

@@ -53,9 +53,22 @@ func TestExamplesOfTheContract(t *testing.T) {
 			t.Errorf("example ends with %q, which is no document", rest)
 		}
 	}
-	want := map[broker.Method]int{broker.MethodHello: 1, broker.MethodListTools: 1, broker.MethodCallTool: 1, broker.MethodResult: 3}
+	want := map[broker.Method]int{broker.MethodHello: 1, broker.MethodListTools: 1, broker.MethodCallTool: 1, broker.MethodArtifact: 3, broker.MethodResult: 3}
 	if diff := cmp.Diff(want, decoded); diff != "" || worker != 3 {
 		t.Errorf("examples by method (-want +got), and %d of the worker's, want 3:\n%s", worker, diff)
+	}
+}
+
+func TestReasonsOfTheContract(t *testing.T) {
+	t.Parallel()
+	_, table, _ := strings.Cut(protocol(t), "| `refused` | when |")
+	table, _, _ = strings.Cut(table, "\n\n")
+	var documented []job.Reason
+	for _, row := range regexp.MustCompile("(?m)^\\| `([a-z_]+)` \\|").FindAllStringSubmatch(table, -1) {
+		documented = append(documented, job.Reason(row[1]))
+	}
+	if diff := cmp.Diff(job.Reasons(), documented); diff != "" {
+		t.Errorf("reasons (-code +PROTOCOL.md):\n%s", diff)
 	}
 }
 

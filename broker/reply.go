@@ -48,6 +48,7 @@ type jobParams struct {
 	Args      []string          `json:"args,omitempty"`
 	Env       map[string]string `json:"env,omitempty"`
 	Files     []jobFile         `json:"files,omitempty"`
+	Collect   []string          `json:"collect,omitempty"`
 	Namespace string            `json:"namespace,omitzero"`
 	Tools     []toolEntry       `json:"tools,omitempty"`
 	Limits    jobLimits         `json:"limits"`
@@ -62,14 +63,19 @@ type jobLimits struct {
 	Result   job.Size `json:"result"`
 	Frame    int      `json:"frame"`
 	Parallel int      `json:"parallel"`
+	// Artifacts is told to guests that collect.
+	Artifacts job.Size `json:"artifacts,omitzero"`
 }
 
 // encodeJob is the body of the job frame.
-func encodeJob(j *job.Job, tools []*Tool, parallel int) ([]byte, error) {
+func (b *Broker) encodeJob(j *job.Job, tools []*Tool) ([]byte, error) {
 	frame := jobFrame{Method: "job", Params: jobParams{
 		Code: j.Code, Vars: j.Vars, Args: j.Args, Env: j.Env, Namespace: j.Namespace, Tools: listed(tools),
-		Limits: jobLimits{Result: j.Limits.Result, Frame: MaxFrame, Parallel: parallel},
+		Limits: jobLimits{Result: j.Limits.Result, Frame: MaxFrame, Parallel: b.cfg.Parallel},
 	}}
+	if len(j.Collect) > 0 {
+		frame.Params.Collect, frame.Params.Limits.Artifacts = j.Collect, b.cfg.MaxArtifacts
+	}
 	for _, f := range j.Files {
 		content := base64.StdEncoding.EncodeToString(f.Content)
 		frame.Params.Files = append(frame.Params.Files, jobFile{Path: f.Path, Base64: content})

@@ -9,11 +9,15 @@ import (
 
 // record takes a result into the report. It returns why a value is not
 // accepted.
-func (s *session) record(r *Result) *refusal {
+func (s *session) record(r *Result, artifacts []job.Artifact) *refusal {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.report.Done = true
+	s.report.Artifacts = artifacts
 	s.report.Events = unawaited(r.Unawaited)
+	if r.LeftOut > 0 {
+		s.report.Events = append(s.report.Events, job.Event{Kind: job.EventLeftOut, Count: int(r.LeftOut)})
+	}
 	limit := s.attempt.Job.Limits.Result
 	switch {
 	case r.TooLarge != nil:

@@ -56,6 +56,10 @@ type session struct {
 	// when it is done.
 	outgoing chan []byte
 	written  chan struct{}
+	// artifacts are nil for a job that collects nothing. They are the
+	// reader's.
+	artifacts *job.Collection
+
 	// slots holds one token per request that is being served.
 	slots chan struct{}
 	// replying counts the requests without a reply, serving the goroutines,
@@ -79,17 +83,17 @@ type session struct {
 const queueLength = 8
 
 func (b *Broker) newSession(a *job.Attempt, rwc io.ReadWriteCloser, clock job.Clock, token string, end context.CancelCauseFunc) *session {
-	limits := a.Job.Limits
 	return &session{
 		b: b, attempt: a, clock: whole(clock), token: token, end: end,
-		log:      b.cfg.Log.With().Stringer(fieldJob, a.Job.ID).Int(fieldAttempt, a.Number).Logger(),
-		ch:       newChannel(rwc, maxFrames(limits), b.cfg.MaxBytes, b.cfg.WriteTimeout),
-		policy:   newPolicy(a.Job, b.cfg.Tools),
-		keys:     newCallKeys(a.Job.ID),
-		outgoing: make(chan []byte, queueLength),
-		written:  make(chan struct{}),
-		slots:    make(chan struct{}, b.cfg.Parallel),
-		open:     map[uint64]bool{},
+		log:       b.cfg.Log.With().Stringer(fieldJob, a.Job.ID).Int(fieldAttempt, a.Number).Logger(),
+		ch:        newChannel(rwc, maxFrames(a.Job), b.cfg.MaxBytes, b.cfg.WriteTimeout),
+		policy:    newPolicy(a.Job, b.cfg.Tools),
+		keys:      newCallKeys(a.Job.ID),
+		artifacts: b.newCollection(a.Job),
+		outgoing:  make(chan []byte, queueLength),
+		written:   make(chan struct{}),
+		slots:     make(chan struct{}, b.cfg.Parallel),
+		open:      map[uint64]bool{},
 	}
 }
 
@@ -148,7 +152,7 @@ func (s *session) greet(ctx context.Context) error {
 	timer.Stop()
 	s.report.Ready = time.Now()
 	s.report.Python = job.Printable(msg.Hello.Python, maxPython)
-	body, err := encodeJob(s.attempt.Job, s.policy.granted(ctx), s.b.cfg.Parallel)
+	body, err := s.b.encodeJob(s.attempt.Job, s.policy.granted(ctx))
 	if err != nil {
 		return fmt.Errorf("%w: encode the job: %w", errOurs, err)
 	}
@@ -204,6 +208,9 @@ func (s *session) dispatch(ctx, calls context.Context, msg *Message) error {
 	if msg.Method == MethodHello {
 		return breachf("a second hello")
 	}
+	if msg.Method == MethodArtifact {
+		return s.takeArtifact(msg.Artifact)
+	}
 	if !s.claim(msg.ID) {
 		return breachf("id %d is open already", msg.ID)
 	}
@@ -233,10 +240,14 @@ func (s *session) takeResult(ctx context.Context, msg *Message) error {
 	if s.finished {
 		return breachf("a second result")
 	}
+	artifacts, err := s.artifactsEnd(msg.Result)
+	if err != nil {
+		return err
+	}
 	s.finished = true
 	s.giveUp(errFinished)
 	s.replying.Wait()
-	no := s.record(msg.Result)
+	no := s.record(msg.Result, artifacts)
 	s.unclaim(msg.ID)
 	if no != nil {
 		s.send(ctx, errorReply(msg.ID, no))

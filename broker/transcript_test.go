@@ -176,6 +176,7 @@ type scriptFrame struct {
 			Path   string `json:"path"`
 			Base64 string `json:"base64"`
 		} `json:"files"`
+		Collect   []string     `json:"collect"`
 		Namespace string       `json:"namespace"`
 		Tools     []scriptTool `json:"tools"`
 		Limits    struct {
@@ -238,6 +239,7 @@ func (s *script) takeHost(t *testing.T, f scriptFrame, listing bool, replies int
 func (s *script) takeJob(t *testing.T, f scriptFrame) {
 	p := f.Params
 	s.code, s.job.Vars, s.job.Args, s.job.Env, s.job.Namespace = p.Code, p.Vars, p.Args, p.Env, p.Namespace
+	s.job.Collect = p.Collect
 	s.job.Limits.Result, s.parallel = p.Limits.Result, p.Limits.Parallel
 	for _, file := range p.Files {
 		content, err := base64.StdEncoding.DecodeString(file.Base64)

@@ -25,7 +25,7 @@ type greeting struct {
 
 // version is that of what is spoken with the first process. first.py has the
 // same.
-const version = "2"
+const version = "3"
 
 // noCapabilities is an empty set as the kernel prints it.
 const noCapabilities = "0000000000000000"

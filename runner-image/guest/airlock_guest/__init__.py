@@ -11,6 +11,7 @@ the worker. broker/PROTOCOL.md is the contract of that channel, and its names ar
     values     Python values as JSON
     report     exceptions as JSON
     workspace  the job's files, environment, arguments and module
+    artifacts  the files that come back
     streams    stdin, stdout and stderr
     system     the few system calls, without the price of importing os
 

@@ -159,6 +159,10 @@ class Conversation:
         self.wait(request)
         return request.result()
 
+    def tell(self, text: str) -> None:
+        """Sends a frame that has no reply; text is all of it but the braces."""
+        self._send(f"{{{text}}}")
+
     def finish(self, text: str) -> None:
         """Sends the result and waits for its reply. It waits for no open call, and queued ones are dropped."""
         request = self.request(text)

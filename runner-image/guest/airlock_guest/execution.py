@@ -2,7 +2,7 @@
 
 After the user's code the program ends as any Python program does: threads that are no daemons are waited for, atexit
 handlers run, the module's variables are dropped, so that forgotten files are written and __del__ runs, and the output
-is flushed. Only then is the result sent, so that it means the program has ended. Its reply is waited for, and the
+is flushed. Only then are the files sent that the job collects, and the result, so that it means the program has ended. Its reply is waited for, and the
 process exits without the interpreter's own finalisation, which takes milliseconds.
 
 There is no result after sys.exit, since the program did not come to its end; the exit code says what it wanted.
@@ -32,6 +32,7 @@ class Execution:
         self._conversation = conversation
         self._library = list(sys.path)
         self._variables: dict = {}
+        self._program: "object" = None  # what stat said of the file that holds the job's code
         self._error: "str | None" = None
         self._exit_code: "int | None" = None
         conversation.parallel = max(1, job.parallel)
@@ -57,7 +58,7 @@ class Execution:
             return self._exit_code
         if not self._conversation.closed:
             try:
-                self._conversation.finish(result)
+                self._conversation.finish(f'"method":"result","params":{{{result}{self._collect()}}}')
             except ConnectionError as error:
                 streams.complain(f"airlock: the result was not delivered: {error}")
                 return NO_WORKER
@@ -65,7 +66,7 @@ class Execution:
 
     def _run(self) -> None:
         job = self._job
-        self._variables = workspace.set_up(job)
+        self._variables, self._program = workspace.set_up(job)
         tools.bind(tools.Tools(self._conversation, job.frame_limit), job.tools, self._variables)
         program = code.compile_job(job.code)
         drive.run(program, self._variables, self._conversation, code.needs_loop(job.code))
@@ -83,9 +84,9 @@ class Execution:
                 pass
 
     def _result(self) -> str:
-        """Returns the result frame behind its id."""
+        """Returns the fields of the result."""
         fields = f'"error":{self._error}' if self._error else self._value()
-        return f'"method":"result","params":{{{fields}{self._unawaited()}}}'
+        return fields + self._unawaited()
 
     def _value(self) -> str:
         value = self._variables.get(code.VALUE)
@@ -107,6 +108,24 @@ class Execution:
             streams.complain(f"airlock: a call of {name} was never awaited, so it was not made")
         listed = ",".join(quote(name) for name in names[:_MAX_UNAWAITED])
         return f',"unawaited":[{listed}]' if names else ""
+
+
+    def _collect(self) -> str:
+        """Sends the files that the job collects and returns the result's field of those that were left out."""
+        if not self._job.collect:
+            return ""
+        # A module of the job's own must not be found.
+        sys.path[:] = self._library
+        from .artifacts import Collector
+
+        collector = Collector(self._job.collect, self._job.artifact_limit, self._conversation.tell)
+        try:
+            collector.run(code.NAME, self._program)
+        except ConnectionError:
+            raise
+        except BaseException as error:  # the user's code may have changed what is used here
+            streams.complain(f"airlock: files were not all collected: {type(error).__name__}")
+        return f',"left_out":{collector.left_out}' if collector.left_out else ""
 
 
 def _restore_recursion_limit() -> None:

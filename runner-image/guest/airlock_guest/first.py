@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 # The version of all this, in the greeting. A worker takes no other.
-VERSION = 2
+VERSION = 3
 
 WINDOW = 256 * 1024
 _PIECE = 64 * 1024

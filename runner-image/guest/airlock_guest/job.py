@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 DEFAULT_RESULT = 1024 * 1024
+DEFAULT_ARTIFACTS = 16 * 1024 * 1024
 
 
 class Job:
@@ -22,6 +23,7 @@ class Job:
         self.args: list = params.take("args", list, [])
         self.env: dict = params.take("env", dict, {})
         self.files: list = params.take("files", list, [])
+        self.collect: "list[str]" = params.take("collect", list, [])
         self.tools: "list[dict]" = params.take("tools", list, [])
         # A pinned namespace needs nothing here: tools are only those of it, and calls name theirs.
         params.take("namespace", str, "")
@@ -29,6 +31,7 @@ class Job:
         params.end()
         self.result_limit: int = limits.take("result", int, DEFAULT_RESULT)
         self.frame_limit: int = limits.take("frame", int, MAX_FRAME)
+        self.artifact_limit: int = limits.take("artifacts", int, DEFAULT_ARTIFACTS)
         self.parallel: int = limits.take("parallel", int, MAX_PARALLEL)
         limits.end()
 

@@ -11,6 +11,7 @@ except ImportError:
 close = _os.close
 closerange = _os.closerange
 exit_now = _os._exit
+fstat = _os.fstat
 getcwd = _os.getcwd
 getpid = _os.getpid
 open = _os.open  # noqa: A001

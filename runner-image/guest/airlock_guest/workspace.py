@@ -25,17 +25,20 @@ class _Source:
         return self._source
 
 
-def set_up(job: Job) -> dict:
-    """Prepares the process for the job and returns its module's variables. The current directory is the workspace."""
+def set_up(job: Job) -> "tuple[dict, object]":
+    """Prepares the process for the job. The current directory is the workspace.
+
+    It returns the variables of the job's module, and what stat says of the program's file if there is one of ours.
+    """
     root = system.getcwd()
     _write_files(job.files)
-    _write_program(job.code)
+    program = _write_program(job.code)
     _add_environment(job.env)
     sys.argv = [NAME, *job.args]
     sys.path[:0] = [root]
     sys.path += packages()
     _add_site_builtins()
-    return _main_module(job, root)
+    return _main_module(job, root), program
 
 
 def _main_module(job: Job, root: str) -> dict:
@@ -76,21 +79,23 @@ def _write_file(path: str, base64: str) -> None:
         file.write(content)
 
 
-def _write_program(code: str) -> None:
-    """Puts the program where __file__ says, for the processes that multiprocessing starts.
+def _write_program(code: str) -> "object":
+    """Puts the program where __file__ says, for the processes that multiprocessing starts, and returns its stat.
 
-    A job's own file of that name stays, and a workspace that is full or read-only does without.
+    A job's own file of that name stays, and a workspace that is full or read-only does without: then it is None.
     """
     try:
         descriptor = system.open(NAME, system.NEW_FILE, 0o666)
     except OSError:
-        return
+        return None
     try:
         left = memoryview(code.encode("utf-8", "surrogatepass"))
         while left:
             left = left[system.write(descriptor, left) :]
+        return system.fstat(descriptor)
     except OSError:
         system.remove(NAME)
+        return None
     finally:
         system.close(descriptor)
 
