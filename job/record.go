@@ -35,6 +35,8 @@ type Record struct {
 	Finished  time.Time `json:"finished,omitzero"`
 	// Attempts are there when one job was asked for.
 	Attempts []AttemptRecord `json:"attempts,omitzero"`
+	// Artifacts are the result's, there when one job was asked for.
+	Artifacts []Artifact `json:"artifacts,omitzero"`
 }
 
 // AttemptRecord is one try at a job. Number 0 is an end that no attempt made.

@@ -41,12 +41,17 @@ type finishItem struct {
 	attempt *job.Attempt
 	result  *job.Result
 	row     []any
+	files   [][]any
 	plain   bool // no jsonb copies
 	done    bool
 }
 
 func (f *finishItem) size() int {
-	return len(f.result.Value) + len(f.result.Stdout) + len(f.result.Stderr) + 512
+	size := len(f.result.Value) + len(f.result.Stdout) + len(f.result.Stderr) + 512
+	for _, x := range f.result.Artifacts {
+		size += len(x.Content)
+	}
+	return size
 }
 
 // Finish ends the job with the result of attempt a, in one transaction that
@@ -77,7 +82,11 @@ func (s *Store) Finish(ctx context.Context, a *job.Attempt, r *job.Result) error
 
 func (f *finishItem) encode() error {
 	columns, err := resultRow(f.result, f.plain)
+	if err != nil {
+		return err
+	}
 	f.row = append(fenceRow(f.attempt), columns...)
+	f.files, err = artifactRows(f.attempt, f.result.Artifacts)
 	return err
 }
 
@@ -86,13 +95,18 @@ func (s *Store) commitFinishes(ctx context.Context, items []*finishItem) error {
 	batch := &pgx.Batch{}
 	for _, round := range rounds(items, func(f *finishItem) []string { return []string{string(f.attempt.Job.ID[:])} }) {
 		rows, byID := make([][]any, len(round)), map[job.ID]*finishItem{}
+		var files [][]any
 		for i, item := range round {
 			item.done = false
+			files = append(files, item.files...)
 			rows[i], byID[item.attempt.Job.ID] = item.row, item
 		}
 		batch.Queue(finishSQL, finishShape.arrays(rows)...).Query(func(rows pgx.Rows) error {
 			return eachID(rows, func(id job.ID) { byID[id].done = true })
 		})
+		if len(files) > 0 {
+			batch.Queue(artifactsSQL, artifactShape.arrays(files)...)
+		}
 	}
 	return s.sendBatch(ctx, batch)
 }

@@ -68,6 +68,10 @@ func (s *Store) Job(ctx context.Context, tenant string, id job.ID) (job.Record, 
 		FROM attempts
 		WHERE job = $1
 		ORDER BY number`, [16]byte(id))
+	if err != nil || !rec.State.Ended() {
+		return rec, err
+	}
+	rec.Artifacts, err = s.artifactsOf(ctx, id)
 	return rec, err
 }
 

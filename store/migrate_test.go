@@ -156,7 +156,9 @@ func TestAuditCannotBeRewritten(t *testing.T) {
 	f.ended(a, endOf(ok, job.CallOK))
 	f.started(a, open)
 	running := f.claim(newJob(t), 1, "w")
-	f.finish(a, resultOf(a, job.StatusOK))
+	result := resultOf(a, job.StatusOK)
+	result.Artifacts = []job.Artifact{kept("a", "x")}
+	f.finish(a, result)
 	_ = running
 	for _, role := range []string{"airlock_worker", "owner"} {
 		url := f.url
@@ -171,6 +173,8 @@ func TestAuditCannotBeRewritten(t *testing.T) {
 		for _, sql := range []string{
 			`DELETE FROM tool_calls`,
 			`DELETE FROM attempts`,
+			`DELETE FROM artifacts`,
+			`UPDATE artifacts SET content = 'x'`,
 			`UPDATE tool_calls SET state = 'failed' WHERE state = 'ok'`,
 			`UPDATE tool_calls SET answer = 'x' WHERE state = 'ok'`,
 			`UPDATE tool_calls SET arguments = 'x', state = 'ok', ended_at = now() WHERE state = 'started'`,
@@ -210,7 +214,7 @@ func TestAnalystReadsOnly(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close(context.Background())
-	for _, view := range []string{"job_results", "job_attempts", "tool_call_history"} {
+	for _, view := range []string{"job_results", "job_attempts", "tool_call_history", "job_artifacts"} {
 		if _, err := conn.Exec(t.Context(), "SELECT count(v::text) FROM "+view+" v"); err != nil {
 			t.Errorf("read %s: %v", view, err)
 		}

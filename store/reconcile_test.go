@@ -223,7 +223,7 @@ func TestEnsurePartitions(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	want(t, "partitions", value[int](f, `SELECT count(*) FROM pg_class WHERE relname ~ '_(2031_12|2032_01)$' AND relkind = 'r'`), 6)
+	want(t, "partitions", value[int](f, `SELECT count(*) FROM pg_class WHERE relname ~ '_(2031_12|2032_01)$' AND relkind = 'r'`), 8)
 	j := newJob(t)
 	f.record(t, j)
 	want(t, "partition", value[string](f, `SELECT tableoid::regclass::text FROM jobs`), "jobs_"+j.ID.Time().Format("2006_01"))
