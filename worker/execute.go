@@ -115,6 +115,9 @@ func (g *guestRun) result() *job.Result {
 	r.Stderr, r.StderrBytes, r.StderrTruncated = g.output.stderr.kept, g.output.stderr.total, g.output.stderr.truncated()
 	r.ToolCalls, r.AuditHead = g.report.ToolCalls, g.report.AuditHead
 	r.Events = g.events(end.status)
+	if g.bringsFiles(end) {
+		r.Artifacts = g.report.Artifacts
+	}
 	r.Isolation = g.box.Can.Isolated
 	if g.outcome.Isolated != nil {
 		r.Isolation = *g.outcome.Isolated

@@ -146,6 +146,13 @@ func (g *guestRun) events(status job.Status) []job.Event {
 	return append(events, g.report.Events...)
 }
 
+// bringsFiles reports whether the guest came to its end: with a value, or with
+// an exception that no limit was behind. What a guest was at when it was killed
+// or left is nobody's result.
+func (g *guestRun) bringsFiles(end ending) bool {
+	return end.status == job.StatusOK || end.status == job.StatusGuestError && g.report.Done && g.report.Error != nil
+}
+
 // lastWords is the end of what the guest printed, for an operator who asks
 // why an interpreter does not start.
 func (g *guestRun) lastWords() string {
@@ -187,6 +194,7 @@ func final(r *job.Result) bool {
 func unstorable(r *job.Result, why error) *job.Result {
 	kept := *r
 	kept.Status, kept.Value, kept.Stdout, kept.Stderr, kept.Events = job.StatusInfraError, nil, nil, nil, nil
+	kept.Artifacts = nil
 	kept.Error = &job.Error{
 		Type:    errNotStored,
 		Message: fmt.Sprintf("the job ended as %s, but its result cannot be stored: %s", r.Status, job.Printable(why.Error(), 500)),

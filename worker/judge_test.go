@@ -127,6 +127,38 @@ func TestFactsBesideTheStatus(t *testing.T) {
 	}
 }
 
+func TestOnlyAGuestThatCameToItsEndBringsFilesBack(t *testing.T) {
+	t.Parallel()
+	files := []job.Artifact{{Path: "a", Content: []byte("x")}}
+	raised := &job.Error{Type: "E"}
+	for _, tc := range []struct {
+		name    string
+		report  job.Report
+		outcome backends.Outcome
+		status  job.Status
+		kept    bool
+	}{
+		{"a value", job.Report{Done: true}, backends.Outcome{Cause: backends.Exited}, job.StatusOK, true},
+		{"an exception", job.Report{Done: true, Error: raised}, backends.Outcome{Cause: backends.Exited, ExitCode: 1}, job.StatusGuestError, true},
+		{"an exit code after a value", job.Report{Done: true}, backends.Outcome{Cause: backends.Exited, ExitCode: 3}, job.StatusGuestError, false},
+		{"a limit behind the exception", job.Report{Done: true, Error: raised}, backends.Outcome{Cause: backends.Exited, ExitCode: 1, DiskFull: true}, job.StatusDiskLimit, false},
+		{"a value too large", job.Report{Done: true, ResultLimited: true}, backends.Outcome{Cause: backends.Exited}, job.StatusResultLimit, false},
+		{"no result", job.Report{}, backends.Outcome{Cause: backends.Exited}, job.StatusNoResult, false},
+		{"a kill for memory after the result", job.Report{Done: true}, backends.Outcome{Cause: backends.OutOfMemory}, job.StatusMemoryLimit, false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			tc.report.Ready, tc.report.Artifacts = time.Now(), files
+			b := newBench(t, &ledger{}, said{report: &tc.report}, ends(tc.outcome), nil)
+			b.Handle(t.Context(), b.delivery())
+			got := b.ledger.last()
+			if got.Status != tc.status || (len(got.Artifacts) == 1) != tc.kept {
+				t.Errorf("got %s with %d files, want %s and files: %v", got.Status, len(got.Artifacts), tc.status, tc.kept)
+			}
+		})
+	}
+}
+
 func TestOutputIsKeptToItsLimitAndCounted(t *testing.T) {
 	t.Parallel()
 	script := func(_ context.Context, g *fake.Guest) (backends.Outcome, error) {

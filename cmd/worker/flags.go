@@ -50,6 +50,7 @@ type config struct {
 	Parked           int               `help:"How many guests stand ready before their jobs arrive, so that these start at once; -1 means one per slot, 0 none. They give way while less than a tenth of the memory is free." default:"-1"`
 	Labels           map[string]string `help:"Labels of this host that jobs can require." placeholder:"NAME=VALUE;…"`
 	MaxLimits        string            `help:"The operator's maxima, as JSON: {\"memory\":\"1GiB\",\"wall\":\"5m\"}." default:"{}" placeholder:"JSON"`
+	MaxArtifacts     job.Size          `help:"How much content one job's collected files may have in all; at most 16MiB." default:"16MiB" placeholder:"SIZE"`
 	DrainGrace       time.Duration     `help:"How long SIGTERM waits for running jobs before it hands them back." default:"60s"`
 
 	containerFlags
@@ -84,6 +85,9 @@ func (c *config) validate() error {
 	}
 	if c.Slots < 0 || c.Slots > 4096 {
 		return fmt.Errorf("--slots is %d, want 0 to 4096", c.Slots)
+	}
+	if c.MaxArtifacts < 1 || c.MaxArtifacts > job.MaxArtifactBytes {
+		return fmt.Errorf("--max-artifacts is %s, want 1B to %s", c.MaxArtifacts, job.MaxArtifactBytes)
 	}
 	if c.Parked < -1 || c.Parked > 4096 {
 		return fmt.Errorf("--parked is %d, want -1 to 4096", c.Parked)

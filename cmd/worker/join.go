@@ -63,7 +63,7 @@ func join(ctx context.Context, cfg *config, natsURL, postgresURL string, log zer
 		ID:        p.id,
 		Ledger:    p.store,
 		Results:   p.queue,
-		Tools:     broker.New(broker.Config{Tools: p.catalogue, Audit: p.store, Log: p.log}),
+		Tools:     broker.New(broker.Config{Tools: p.catalogue, Audit: p.store, Log: p.log, MaxArtifacts: cfg.MaxArtifacts}),
 		Sandboxes: p.prober.Sandboxes(),
 		Max:       cfg.max,
 		Cancelled: func(j *job.Job) bool { return p.queue.Cancelled(j.Tenant, j) },

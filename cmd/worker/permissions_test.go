@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -102,6 +103,17 @@ func exercise(ctx context.Context, t *testing.T, srv *natstest.Server) {
 	}
 	if r := resultOf(ctx, t, q, hanging); r.Status != job.StatusCancelled {
 		t.Errorf("the cancelled job: got %s", r.Status)
+	}
+	files := ran(ctx, t, q, &job.Job{Code: "open('big', 'w').write('x' * 700_000)", Collect: []string{"b*"}})
+	var file struct {
+		Content []byte `json:"content"`
+	}
+	if err := q.Ask(ctx, "a", "artifact", artifactOf{ID: files.Job, Path: "big"}, &file); err != nil || len(file.Content) != 700_000 {
+		t.Errorf("artifact: got %d bytes and error %v, want the file; the result's list is %v", len(file.Content), err, files.Artifacts)
+	}
+	var missing *queue.RemoteError
+	if err := q.Ask(ctx, "a", "artifact", artifactOf{ID: files.Job, Path: "../big"}, &file); !errors.As(err, &missing) || missing.Code != codeNotFound {
+		t.Errorf("an artifact that there is not: got %v, want %s", err, codeNotFound)
 	}
 	for verb, request := range map[string]any{
 		"result": jobOrBatch{ID: first.Job}, "calls": jobOrBatch{ID: first.Job}, "batch": listing{Batch: "b"}, "results": listing{Batch: "b"},

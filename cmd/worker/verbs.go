@@ -19,7 +19,8 @@ const (
 // maxListed bounds one answer that lists; whoever wants more asks again.
 const maxListed = 1000
 
-// The requests: a listing of a batch, or one job or batch.
+// The requests: a listing of a batch, one job or batch, or a file of a job's
+// result.
 type (
 	listing struct {
 		Batch string `json:"batch,omitzero"`
@@ -29,6 +30,10 @@ type (
 	jobOrBatch struct {
 		ID    job.ID `json:"id,omitzero"`
 		Batch string `json:"batch,omitzero"`
+	}
+	artifactOf struct {
+		ID   job.ID `json:"id"`
+		Path string `json:"path"`
 	}
 )
 
@@ -41,6 +46,10 @@ func (p *pool) verbs() map[string]queue.Answer {
 		}),
 		"result": verb(func(ctx context.Context, tenant string, r jobOrBatch) (any, error) {
 			return p.store.Result(ctx, tenant, r.ID)
+		}),
+		"artifact": verb(func(ctx context.Context, tenant string, r artifactOf) (any, error) {
+			content, err := p.store.Artifact(ctx, tenant, r.ID, r.Path)
+			return map[string][]byte{"content": content}, err
 		}),
 		"calls": verb(func(ctx context.Context, tenant string, r jobOrBatch) (any, error) {
 			calls, err := p.store.Calls(ctx, tenant, r.ID)
@@ -131,7 +140,7 @@ func verb[R any](answer func(ctx context.Context, tenant string, request R) (any
 func remote(err error) error {
 	switch {
 	case errors.Is(err, store.ErrNotFound):
-		return &queue.RemoteError{Code: codeNotFound, Message: "no such job"}
+		return &queue.RemoteError{Code: codeNotFound, Message: "no such job, or nothing of that kind"}
 	case errors.Is(err, store.ErrNotDead):
 		return &queue.RemoteError{Code: codeConflict, Message: err.Error()}
 	case errors.Is(err, job.ErrUnreachable):
