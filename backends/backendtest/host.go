@@ -33,7 +33,11 @@ type host struct {
 	// What the guest said. Read them when Run has returned.
 	python string
 	result *frame.Result
+	files  []job.Artifact
 	breach error
+
+	// collection takes the files that come back, by the broker's own rules.
+	collection *job.Collection
 }
 
 // serve holds the conversation until the guest's end closes, and returns an
@@ -74,9 +78,14 @@ func (h *host) greet(channel io.ReadWriter) error {
 
 func (h *host) answer(channel io.Writer, r frame.Request) error {
 	switch {
+	case r.Method == "artifact" && r.ID == nil && h.result == nil && h.collection != nil:
+		return h.keep(r)
 	case r.ID == nil:
 		return fmt.Errorf("%q without an id", r.Method)
 	case r.Method == "result" && h.result == nil:
+		if err := h.endCollection(); err != nil {
+			return err
+		}
 		h.result = &frame.Result{}
 		if err := job.DecodeStrict(r.Params, h.result); err != nil {
 			return err
@@ -86,6 +95,24 @@ func (h *host) answer(channel io.Writer, r frame.Request) error {
 		return h.call(channel, r)
 	}
 	return fmt.Errorf("frame %q out of order", r.Method)
+}
+
+// keep takes a piece of a file.
+func (h *host) keep(r frame.Request) error {
+	var a frame.Artifact
+	if err := job.DecodeStrict(r.Params, &a); err != nil {
+		return err
+	}
+	return h.collection.Add(job.Piece{
+		Path: a.Path, Data: a.Base64, More: a.More, Refused: job.Reason(a.Refused), Size: job.Size(a.Size),
+	})
+}
+
+func (h *host) endCollection() (err error) {
+	if h.collection != nil {
+		h.files, err = h.collection.End()
+	}
+	return err
 }
 
 func (h *host) call(channel io.Writer, r frame.Request) error {

@@ -39,7 +39,7 @@ func brokerRows() []Group {
 			tested("BK38", "runs while its grants change", "broker.TestBK38GrantsAreASnapshot"),
 			tested("BK39", "uses a tool as a proxy", "broker.TestBK39ToolsLearnTheTenantFromTheWorker"),
 			tested("BK40", "redirects a tool's answer", "broker.TestForgedAndSecondAnswersAreDropped"),
-			tested("BK42", "sends what no one thought of", "broker.FuzzFrame", "broker.FuzzSession"),
+			tested("BK42", "sends what no one thought of", "broker.FuzzFrame", "broker.FuzzSession", "job.FuzzCollection"),
 		}},
 		{"SP", "Results that lie", []Row{
 			acted("SP1", "prints results and markers on stdout and stderr"),

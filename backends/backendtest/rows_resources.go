@@ -2,7 +2,6 @@ package backendtest
 
 // resourceRows are about using up, staying, and what is brought back.
 func resourceRows() []Group {
-	const noFiles = "no files are brought back yet: collect is refused"
 	return []Group{
 		{"RX", "Using up", []Row{
 			acted("RX1", "holds more memory than it may, in one process, by and by, in many"),
@@ -38,16 +37,17 @@ func resourceRows() []Group {
 			acted("TO12", "handles the signal of the processor time's limit"),
 		}},
 		{"OF", "Files that are brought back", []Row{
-			moot("OF1", "names an absolute or climbing link as output", noFiles),
-			moot("OF2", "makes the parent directory of an output a link", noFiles),
-			moot("OF4", "makes an output a hard link to another's file", noFiles),
-			moot("OF5", "makes an output a FIFO", noFiles),
-			moot("OF7", "changes an output while it is read", noFiles),
-			moot("OF8", "names outputs by newlines, escapes, invalid UTF-8 or 255 bytes", noFiles),
-			moot("OF10", "sets modes, owners and attributes of outputs", noFiles),
-			moot("OF11", "writes HTML that is opened in a browser", noFiles),
-			moot("OF12", "writes pickles that somebody loads", noFiles),
+			acted("OF1", "names an absolute or climbing link as output").also("runner-image/guest.TestPython"),
+			acted("OF2", "makes the parent directory of an output a link"),
+			acted("OF4", "makes an output a hard link to another's file"),
+			acted("OF5", "makes an output a FIFO"),
+			acted("OF7", "changes an output while it is read").also("runner-image/guest.TestPython"),
+			acted("OF8", "names outputs by newlines, escapes, invalid UTF-8 or 255 bytes").also("cmd/submit.TestArtifactsAreWrittenNowhereElse"),
+			acted("OF10", "sets modes, owners and attributes of outputs").also("cmd/submit.TestArtifacts"),
+			moot("OF11", "writes HTML that is opened in a browser", "nothing of Airlock shows a file: submit writes its bytes, to a directory that its user named"),
+			acted("OF12", "writes pickles that somebody loads"),
 			tested("OF13", "has prepared a link where the host writes inputs", "job.TestPrepareRefusesFiles"),
+			acted("OF14", "speaks of outputs itself: of paths that climb, of others, of too much").also("broker.TestTranscripts", "broker.TestArtifactsBeyondTheRoom", "job.TestCollectionRefuses", "store.TestLargeArtifacts"),
 		}},
 	}
 }

@@ -14,7 +14,7 @@ import (
 
 // systemStories are those that need fork, signals and a view of the host.
 func systemStories() []story {
-	return slices.Concat(signals(), families(), channels(), cpuLimits(), memoryLimits(), processLimits(), diskLimits(), strangers(), exhaustions(), liars(), []story{everyCall(), postureStory(), swapStory()})
+	return slices.Concat(signals(), families(), channels(), cpuLimits(), memoryLimits(), processLimits(), diskLimits(), strangers(), exhaustions(), liars(), broughtBack(), []story{everyCall(), postureStory(), swapStory()})
 }
 
 // signals are about guests that a signal of their own doing ends.

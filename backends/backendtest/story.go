@@ -28,6 +28,8 @@ type story struct {
 	stdin []byte
 	args  []string
 	env   map[string]string
+	// collect are the globs of the files to bring back.
+	collect []string
 	// limits replace the defaults where they are not zero; those named in
 	// enforce must hold, and the story is skipped where the backend does not
 	// offer them.
@@ -175,9 +177,13 @@ func newStage(t *testing.T, s *suite, st story, cancel context.CancelCauseFunc) 
 		t.Fatal(err)
 	}
 	sg.host = &host{tools: sg.tools, job: frame.JobParams{
-		Code: st.code, Vars: vars, Args: st.args, Env: st.env,
+		Code: st.code, Vars: vars, Args: st.args, Env: st.env, Collect: st.collect,
 		Limits: frame.Limits{Result: int64(job.MiB), Frame: frame.Max, Parallel: 64},
 	}}
+	if len(st.collect) > 0 {
+		sg.host.job.Limits.Artifacts = int64(job.MaxArtifactBytes)
+		sg.host.collection = job.NewCollection(st.collect, job.MaxArtifactBytes)
+	}
 	return sg
 }
 

@@ -77,6 +77,13 @@ func walls() []story {
 			},
 		},
 		{
+			name: "wall: files brought back", hostile: true, collect: []string{"out/**"}, code: program("outputs.py"), arrange: canaryOutput,
+			attacks: []attack{
+				{name: "a link in an output's place", rows: "OF1"}, {name: "a folder of outputs that is a link", rows: "OF2"},
+				{name: "a hard link in an output's place", rows: "OF4"},
+			},
+		},
+		{
 			name: "wall: what an earlier guest left", code: program("look.py"), arrange: earlierGuest,
 			attacks: []attack{
 				{name: "/tmp", rows: "XJ10"}, {name: "/dev/shm", rows: "IC1"}, {name: "/var/tmp", rows: "XJ10"}, {name: "/workspace", rows: "XJ10", blind: "every backend gives each guest its own"},

@@ -5,7 +5,7 @@ import "github.com/go-json-experiment/json/jsontext"
 // Version is that of broker/PROTOCOL.md.
 const Version = 1
 
-// Request is a frame that a guest sends. Hello has no ID.
+// Request is a frame that a guest sends. Hello and artifact have no ID.
 type Request struct {
 	ID     *int64         `json:"id,omitzero"`
 	Method string         `json:"method"`
@@ -32,6 +32,7 @@ type JobParams struct {
 	Args      []string          `json:"args,omitzero"`
 	Env       map[string]string `json:"env,omitzero"`
 	Files     []File            `json:"files,omitzero"`
+	Collect   []string          `json:"collect,omitzero"`
 	Namespace string            `json:"namespace,omitzero"`
 	Tools     []Tool            `json:"tools,omitzero"`
 	Limits    Limits            `json:"limits,omitzero"`
@@ -54,9 +55,10 @@ type Tool struct {
 
 // Limits are those that the guest is told.
 type Limits struct {
-	Result   int64 `json:"result,omitzero"`
-	Frame    int64 `json:"frame,omitzero"`
-	Parallel int   `json:"parallel,omitzero"`
+	Result    int64 `json:"result,omitzero"`
+	Frame     int64 `json:"frame,omitzero"`
+	Parallel  int   `json:"parallel,omitzero"`
+	Artifacts int64 `json:"artifacts,omitzero"`
 }
 
 // Call are the params of call_tool.
@@ -73,6 +75,16 @@ type Result struct {
 	Error     *Exception     `json:"error,omitzero"`
 	TooLarge  int64          `json:"too_large,omitzero"`
 	Unawaited []string       `json:"unawaited,omitzero"`
+	LeftOut   int64          `json:"left_out,omitzero"`
+}
+
+// Artifact are the params of artifact: one of Base64 and Refused.
+type Artifact struct {
+	Path    string `json:"path"`
+	Base64  []byte `json:"base64,omitzero"`
+	More    bool   `json:"more,omitzero"`
+	Refused string `json:"refused,omitzero"`
+	Size    int64  `json:"size,omitzero"`
 }
 
 // Exception is what ended the guest's code.
