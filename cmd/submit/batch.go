@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -30,6 +31,9 @@ type batch struct {
 	waiting *tracker
 	lanes   lanes
 	park    bool
+	// files is where what comes back is written; unwritten counts what was not.
+	files     *artifactDir
+	unwritten atomic.Int64
 	// window holds a token for each job that is submitted and not ended.
 	window chan struct{}
 }
@@ -185,7 +189,7 @@ func (b *batch) served(ctx context.Context, want job.Requirement) bool {
 // resume is for a line whose job an earlier run submitted.
 func (b *batch) resume(ctx context.Context, t task, known job.ID) error {
 	if result := b.waiting.rename(t.job.ID, known, t.ref); result != nil {
-		return b.settle(result, t.ref)
+		return b.settle(ctx, result, t.ref)
 	}
 	return b.fetch(ctx, known)
 }
@@ -203,7 +207,7 @@ func (b *batch) fetch(ctx context.Context, id job.ID) error {
 	if result == nil {
 		return nil
 	}
-	return b.deliver(result)
+	return b.deliver(ctx, result)
 }
 
 // refuse accounts for a line that does not run.

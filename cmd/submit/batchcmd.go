@@ -20,6 +20,7 @@ import (
 type batchCmd struct {
 	Jobs        string       `arg:"" placeholder:"JOBS.jsonl" help:"File with one job a line, or - for standard input."`
 	Results     string       `short:"o" placeholder:"FILE" help:"Append the results here. Results that are in it already are not written again."`
+	Artifacts   string       `placeholder:"DIR" help:"Write the files that come back below DIR/JOB, over none that is there."`
 	Batch       string       `placeholder:"NAME" help:"The batch's name; by default it is made from the path of the file."`
 	Defaults    string       `placeholder:"FILE" help:"Job whose fields hold where a line has none."`
 	InFlight    int          `placeholder:"N" default:"10000" help:"How many jobs may be submitted and not ended at once."`
@@ -38,6 +39,8 @@ The summary by status comes at the end: on stdout with -o, else on stderr.
 A line without a key gets one made of the batch, its content and how often that content stood before, so that a
 second run of the same file re-runs nothing that has ended, resumes the rest, and brings all results. Ctrl-C stops
 submitting; what was submitted goes on, and the same command resumes.
+
+With --artifacts the files that a job collects are written before its result, below a folder of the job's id.
 
 --defaults fills objects (limits, requires, env, labels) member by member, and takes all else as a whole.`
 }
@@ -64,18 +67,26 @@ func (c *batchCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
+	dir, err := openArtifacts(c.Artifacts)
+	if err != nil {
+		return errors.Join(err, out.close())
+	}
+	defer dir.close()
 	s, err := a.open(ctx)
 	if err != nil {
 		return errors.Join(err, out.close())
 	}
 	defer s.close()
 	b := newBatch(s, a, out, parser{tenant: a.flags.Tenant, batch: name, defaults: defaults})
-	b.park, b.window = c.Park, make(chan struct{}, c.InFlight)
+	b.park, b.window, b.files = c.Park, make(chan struct{}, c.InFlight), dir
 	b.tally.expect(countJobs(c.Jobs))
 	a.talk.say("batch %s", name)
 	stop := startProgress(a, c.ReportEvery.Std(), out.w, b.tally)
 	err = b.run(ctx, input)
 	stop()
+	if n := int(b.unwritten.Load()); n > 0 {
+		err = errors.Join(err, &unwrittenError{n})
+	}
 	return c.finish(ctx, a, b.tally.summary(name), errors.Join(err, out.close()))
 }
 

@@ -37,23 +37,30 @@ func (b *batch) collectStream(ctx context.Context) (err error, fatal bool) {
 		if err != nil {
 			return err, false
 		}
-		if err := b.deliver(result); err != nil {
+		if err := b.deliver(ctx, result); err != nil {
 			return err, true
 		}
 	}
 }
 
 // deliver writes a result for each line that waits for it.
-func (b *batch) deliver(result *job.Result) error {
+func (b *batch) deliver(ctx context.Context, result *job.Result) error {
 	for _, r := range b.waiting.match(result) {
-		if err := b.settle(result, r); err != nil {
+		if err := b.settle(ctx, result, r); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (b *batch) settle(result *job.Result, r ref) error {
+// settle accounts for a line. Its files come before its result, so that a run
+// which was cut off in between brings them again.
+func (b *batch) settle(ctx context.Context, result *job.Result, r ref) error {
+	missed, err := addUnwritten(0, b.s.bring(ctx, b.files, result, result.Job.String()))
+	if err != nil {
+		return err
+	}
+	b.unwritten.Add(int64(missed))
 	if err := b.out.add(r, result); err != nil {
 		return err
 	}
@@ -100,5 +107,5 @@ func (b *batch) recover(ctx context.Context, id job.ID) error {
 	if result == nil {
 		return nil
 	}
-	return b.deliver(result)
+	return b.deliver(ctx, result)
 }

@@ -3,6 +3,8 @@ package main
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"slices"
 	"strings"
@@ -236,6 +238,8 @@ func (f *fleet) perform(ctx context.Context, j *job.Job, stop <-chan struct{}) *
 		r.Error = &job.Error{Type: "ValueError", Message: "bad\x1b[2J", Traceback: "Traceback (most recent call last):\n  line 3\nValueError: bad\x1b[2J"}
 	case "infra":
 		r.Status, r.Error = job.StatusInfraError, &job.Error{Type: "sandbox", Message: "the sandbox did not start"}
+	case "files":
+		r.Artifacts = filesOf(rest)
 	case "cut":
 		r.Stdout, r.StdoutBytes, r.StdoutTruncated = job.Bytes("abc"), 200_000, true
 	case "bytes":
@@ -250,6 +254,46 @@ func (f *fleet) perform(ctx context.Context, j *job.Job, stop <-chan struct{}) *
 		r.Value = echo(j)
 	}
 	return r
+}
+
+// filesOf makes files that came back of "PATH=CONTENT" and "PATH!REASON",
+// apart by commas.
+func filesOf(list string) []job.Artifact {
+	var files []job.Artifact
+	for entry := range strings.SplitSeq(list, ",") {
+		if path, why, refused := strings.Cut(entry, "!"); refused {
+			files = append(files, job.Artifact{Path: path, Size: 7, Reason: job.Reason(why)})
+			continue
+		}
+		path, content, _ := strings.Cut(entry, "=")
+		sum := sha256.Sum256([]byte(content))
+		files = append(files, job.Artifact{
+			Path: path, Size: job.Size(len(content)), SHA256: hex.EncodeToString(sum[:]), Content: []byte(content),
+		})
+	}
+	return files
+}
+
+// artifact answers with a file's content; that of a path which starts with
+// "forged" is another.
+func (f *fleet) artifact(_ context.Context, _ string, request []byte) (any, error) {
+	var req artifactRequest
+	if err := job.DecodeStrict(request, &req); err != nil {
+		return nil, err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if r := f.results[req.ID]; r != nil {
+		for _, x := range r.Artifacts {
+			if x.Path == req.Path && strings.HasPrefix(x.Path, "forged") {
+				return map[string][]byte{"content": []byte("forged")}, nil
+			}
+			if x.Path == req.Path && x.Reason == "" && !strings.HasPrefix(x.Path, "lost") {
+				return map[string][]byte{"content": x.Content}, nil
+			}
+		}
+	}
+	return nil, notFound("no such file")
 }
 
 // echo is the job as the worker got it.
@@ -267,7 +311,7 @@ func (f *fleet) finish(r *job.Result) {
 	r.Finished = time.Now().UTC()
 	f.results[r.Job] = r
 	record := f.records[r.Job]
-	record.State, record.Status, record.Finished = job.StateFinished, r.Status, r.Finished
+	record.State, record.Status, record.Finished, record.Artifacts = job.StateFinished, r.Status, r.Finished, r.Artifacts
 	if r.Status == job.StatusInfraError {
 		record.State = job.StateDead
 	}
@@ -312,15 +356,16 @@ func notFound(what string) error { return &queue.RemoteError{Code: remoteNotFoun
 
 func (f *fleet) verbs() map[string]queue.Answer {
 	return map[string]queue.Answer{
-		"status":  f.aboutJob(func(id job.ID) (any, error) { return found(f.records, id) }),
-		"result":  f.aboutJob(func(id job.ID) (any, error) { return found(f.results, id) }),
-		"requeue": f.aboutJob(f.requeue),
-		"calls":   f.aboutJob(f.calls),
-		"batch":   f.batch,
-		"results": f.batchResults,
-		"history": f.history,
-		"dead":    f.dead,
-		"cancel":  f.cancel,
+		"status":   f.aboutJob(func(id job.ID) (any, error) { return found(f.records, id) }),
+		"result":   f.aboutJob(func(id job.ID) (any, error) { return found(f.results, id) }),
+		"requeue":  f.aboutJob(f.requeue),
+		"artifact": f.artifact,
+		"calls":    f.aboutJob(f.calls),
+		"batch":    f.batch,
+		"results":  f.batchResults,
+		"history":  f.history,
+		"dead":     f.dead,
+		"cancel":   f.cancel,
 	}
 }
 

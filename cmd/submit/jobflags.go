@@ -21,10 +21,11 @@ type jobFlags struct {
 }
 
 type inputFlags struct {
-	Vars  string   `placeholder:"JSON|@FILE" help:"Object whose members are globals before the code runs."`
-	Stdin string   `placeholder:"FILE|-" help:"What the guest reads from its standard input; without it that is empty."`
-	Env   []string `sep:"none" placeholder:"NAME=VALUE" help:"Environment variable of the guest; may be given again."`
-	File  []string `sep:"none" placeholder:"PATH[=NAME]" help:"File to put under /workspace, as NAME or its own base name; may be given again."`
+	Vars    string   `placeholder:"JSON|@FILE" help:"Object whose members are globals before the code runs."`
+	Stdin   string   `placeholder:"FILE|-" help:"What the guest reads from its standard input; without it that is empty."`
+	Env     []string `sep:"none" placeholder:"NAME=VALUE" help:"Environment variable of the guest; may be given again."`
+	File    []string `sep:"none" placeholder:"PATH[=NAME]" help:"File to put under /workspace, as NAME or its own base name; may be given again."`
+	Collect []string `sep:"none" placeholder:"GLOB" help:"Files below /workspace to bring back when the code has ended, such as out/**; may be given again."`
 }
 
 type grantFlags struct {
@@ -117,7 +118,7 @@ func (f *inputFlags) inputs(a *app, j *job.Job) error {
 	if err != nil {
 		return err
 	}
-	j.Vars = vars
+	j.Vars, j.Collect = vars, f.Collect
 	if f.Stdin != "" {
 		if j.Stdin, err = a.readInput(f.Stdin, job.MaxStdin); err != nil {
 			return usageError("--stdin: %w", err)

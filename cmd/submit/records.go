@@ -54,7 +54,14 @@ func (a *app) printRecord(r job.Record) error {
 	for _, t := range r.Attempts {
 		attempts.add(t.Number, t.Outcome, t.Status, t.Worker, t.Backend, t.Started, took(t), t.ToolCalls, errorText(t.Error))
 	}
-	return a.stdout.text("\n" + attempts.Render() + "\n")
+	if err := a.stdout.text("\n" + attempts.Render() + "\n"); err != nil || len(r.Artifacts) == 0 {
+		return err
+	}
+	files := newGrid("artifact", "size", "not kept for")
+	for _, x := range r.Artifacts {
+		files.add(x.Path, x.Size, x.Reason)
+	}
+	return a.stdout.text("\n" + files.Render() + "\n")
 }
 
 func took(t job.AttemptRecord) time.Duration {
@@ -81,6 +88,7 @@ func errorText(e *job.Error) string {
 // resultCmd prints a stored result.
 type resultCmd struct {
 	Job job.ID `arg:"" help:"The job's id."`
+	artifactFlag
 }
 
 // Help is the long text of submit result --help.
@@ -90,6 +98,11 @@ func (*resultCmd) Help() string {
 
 // Run implements the command.
 func (c *resultCmd) Run(ctx context.Context, a *app) error {
+	dir, err := openArtifacts(c.Artifacts)
+	if err != nil {
+		return err
+	}
+	defer dir.close()
 	s, err := a.open(ctx)
 	if err != nil {
 		return err
@@ -99,7 +112,7 @@ func (c *resultCmd) Run(ctx context.Context, a *app) error {
 	if err := s.ask(ctx, "result", idRequest{c.Job}, &result); err != nil {
 		return err
 	}
-	return a.printResult(&result)
+	return a.deliver(ctx, s, dir, &result)
 }
 
 // historyCmd lists jobs.

@@ -16,6 +16,7 @@ type runCmd struct {
 	Script string `arg:"" optional:"" help:"File with the Python code, or - for standard input."`
 	Code   string `placeholder:"TEXT" help:"The Python code itself, in place of a file."`
 	jobFlags
+	artifactFlag
 	Park   bool `help:"Queue the job even if no live worker can run it now."`
 	NoWait bool `help:"Print the job's id and leave."`
 }
@@ -40,6 +41,11 @@ func (c *runCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
+	dir, err := openArtifacts(c.Artifacts)
+	if err != nil {
+		return err
+	}
+	defer dir.close()
 	s, err := a.open(ctx)
 	if err != nil {
 		return err
@@ -65,7 +71,7 @@ func (c *runCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
-	return a.printResult(result)
+	return a.deliver(ctx, s, dir, result)
 }
 
 func (c *runCmd) code(a *app) (string, error) {

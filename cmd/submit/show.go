@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"strings"
@@ -18,6 +19,32 @@ func (a *app) printResult(r *job.Result) error {
 		return err
 	}
 	return exitWith(statusCode(r.Status))
+}
+
+// deliver writes the files that came back, and prints the rest.
+func (a *app) deliver(ctx context.Context, s *session, dir *artifactDir, r *job.Result) error {
+	unwritten := s.bring(ctx, dir, r, "")
+	err := a.printResult(r)
+	a.remarkFiles(r, dir != nil)
+	if unwritten != nil {
+		return unwritten
+	}
+	return err
+}
+
+// remarkFiles says which files did not come back, and where the others are.
+func (a *app) remarkFiles(r *job.Result, written bool) {
+	kept := 0
+	for _, x := range r.Artifacts {
+		if x.Reason == "" {
+			kept++
+			continue
+		}
+		a.talk.say("%s was not brought back: %s", job.Printable(x.Path, job.MaxPath), job.Printable(string(x.Reason), 40))
+	}
+	if kept > 0 && !written && !a.flags.JSON {
+		a.talk.say("%d files came back: `submit result %s --artifacts DIR` writes them", kept, r.Job)
+	}
 }
 
 func statusCode(s job.Status) int {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"os"
 	"sync"
@@ -17,6 +18,7 @@ import (
 type waitCmd struct {
 	Batch       string       `arg:"" help:"The batch's name."`
 	Results     string       `short:"o" placeholder:"FILE" help:"Write the results here in the end, one a line; - is stdout."`
+	Artifacts   string       `placeholder:"DIR" help:"Write the files that came back below DIR/JOB in the end, over none that is there."`
 	ReportEvery job.Duration `placeholder:"TIME" default:"5s" help:"How often progress is told where stderr is no terminal."`
 }
 
@@ -34,6 +36,11 @@ func (c *waitCmd) Run(ctx context.Context, a *app) error {
 	if c.ReportEvery <= 0 {
 		return usageError("--report-every: want more than nothing")
 	}
+	dir, err := openArtifacts(c.Artifacts)
+	if err != nil {
+		return err
+	}
+	defer dir.close()
 	s, err := a.open(ctx)
 	if err != nil {
 		return err
@@ -46,7 +53,8 @@ func (c *waitCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
-	if err := c.write(ctx, a, s); err != nil {
+	unwritten, err := c.write(ctx, a, s, dir)
+	if err != nil {
 		return err
 	}
 	to := a.stdout
@@ -55,6 +63,9 @@ func (c *waitCmd) Run(ctx context.Context, a *app) error {
 	}
 	if err := a.printBatch(to, sum); err != nil {
 		return err
+	}
+	if unwritten > 0 {
+		return &unwrittenError{unwritten}
 	}
 	if sum.Statuses[job.StatusOK] < sum.Total {
 		return exitWith(codeFailed)
@@ -90,32 +101,57 @@ func (s *session) waitFor(ctx context.Context, batch string, w *waiting) (job.Su
 	}
 }
 
-// write writes what the batch gave.
-func (c *waitCmd) write(ctx context.Context, a *app, s *session) error {
-	if c.Results == "" {
-		return nil
+// write writes what the batch gave, and counts the files that it could not
+// write.
+func (c *waitCmd) write(ctx context.Context, a *app, s *session, dir *artifactDir) (unwritten int, err error) {
+	if c.Results == "" && dir == nil {
+		return 0, nil
 	}
-	to := a.stdout
-	if c.Results != "-" {
-		file, err := os.Create(c.Results)
-		if err != nil {
-			return err
-		}
-		defer file.Close()
-		to = output{w: file}
+	to, err := c.output(a)
+	if err != nil {
+		return 0, err
 	}
+	defer func() { err = errors.Join(err, to.close()) }()
 	request := resultsRequest{Batch: c.Batch, Limit: 200}
 	for {
 		page, err := s.resultsPage(ctx, &request)
 		if err != nil || len(page) == 0 {
-			return err
+			return unwritten, err
 		}
 		for i := range page {
 			if err := to.document(&page[i]); err != nil {
-				return err
+				return unwritten, err
+			}
+			err := s.bring(ctx, dir, &page[i], page[i].Job.String())
+			if unwritten, err = addUnwritten(unwritten, err); err != nil {
+				return unwritten, err
 			}
 		}
 	}
+}
+
+// waitOutput is where results go: a file, stdout, or nowhere.
+type waitOutput struct {
+	output
+	file *os.File
+}
+
+func (c *waitCmd) output(a *app) (waitOutput, error) {
+	switch c.Results {
+	case "":
+		return waitOutput{output: output{w: io.Discard}}, nil
+	case "-":
+		return waitOutput{output: a.stdout}, nil
+	}
+	file, err := os.Create(c.Results)
+	return waitOutput{output{w: file}, file}, err
+}
+
+func (o waitOutput) close() error {
+	if o.file == nil {
+		return nil
+	}
+	return o.file.Close()
 }
 
 // resultsPage gets the next results and moves the request on. Large ones come
