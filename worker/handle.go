@@ -80,7 +80,11 @@ func (w *Worker) run(ctx context.Context, log zerolog.Logger, d job.Delivery, bo
 		end(job.ErrCancelled)
 	}
 	result := w.execute(runCtx, a, box)
-	w.cfg.Ended(box.Name, backendFailed(result))
+	failed := backendFailed(result)
+	w.cfg.Ended(box.Name, failed)
+	if failed || refused(result) {
+		w.failures.note(d.Job.ID, box.Name)
+	}
 	if cause := context.Cause(runCtx); silent(cause) {
 		log.Warn().Str(fieldReason, cause.Error()).Msg("attempt abandoned")
 		return

@@ -72,6 +72,11 @@ func backendFailed(r *job.Result) bool {
 	return r.Status == job.StatusInfraError && r.Error != nil && (r.Error.Type == errBackend || r.Error.Type == errNoStart)
 }
 
+// refused reports whether the backend could not hold one of the job's limits.
+func refused(r *job.Result) bool {
+	return r.Status == job.StatusInfraError && r.Error != nil && r.Error.Type == errUnenforceable
+}
+
 // killed is the end of a guest that we ended: by a cause, or since its
 // conversation failed.
 func (g *guestRun) killed() ending {

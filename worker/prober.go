@@ -2,7 +2,6 @@ package worker
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"reflect"
 	"slices"
@@ -25,9 +24,6 @@ const (
 	// the first pause before a backend that does not work is tried again;
 	// the pause doubles.
 	probeRest = 5 * time.Second
-	// maxRow is how many attempts may fail without one that does not before
-	// a backend rests: jobs that cannot run anywhere do fail here and there.
-	maxRow = 5
 	// probePatience bounds one probe, whatever it hangs on.
 	probePatience = 2 * time.Minute
 	// maxReason bounds what presence says of a backend.
@@ -72,8 +68,10 @@ type Prober struct {
 type probed struct {
 	box    *Sandbox
 	reason string
-	// row counts the attempts that have failed since one went well.
-	row int
+	// row counts the attempts that have failed since one went well, rests how
+	// often the backend rested for them since. It is not probed before rested.
+	row, rests int
+	rested     time.Time
 }
 
 // NewProber makes a prober that offers nothing yet.
@@ -116,15 +114,15 @@ func (p *Prober) Probe(ctx context.Context) {
 
 // Ended is told how each attempt went. A backend that failed one is probed: at
 // once, unless it was for that reason a moment ago. One that fails several
-// without running one is not offered until then, or it would cost every job
-// of a batch all its attempts. Ended does not wait.
+// without running one rests for a while, or it would cost jobs their attempts.
+// Ended does not wait.
 func (p *Prober) Ended(backend string, failed bool) {
 	i := slices.IndexFunc(p.cfg.Candidates, func(c Candidate) bool { return c.Name == backend })
 	if i < 0 {
 		return
 	}
-	if row := p.count(i, failed); row >= maxRow {
-		p.note(i, probed{reason: fmt.Sprintf("it failed %d jobs in a row, and is probed again within %s", row, probeRest)})
+	if tired, is := p.count(i, failed); is {
+		p.note(i, tired)
 	}
 	if !failed {
 		return
@@ -133,18 +131,6 @@ func (p *Prober) Ended(backend string, failed bool) {
 	case p.failed[i] <- struct{}{}:
 	default: // it has been asked for
 	}
-}
-
-// count returns how many attempts have failed in a row at a candidate that is
-// offered.
-func (p *Prober) count(i int, failed bool) int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	s := &p.states[i]
-	if s.row++; !failed || s.box == nil {
-		s.row = 0
-	}
-	return s.row
 }
 
 // Run goes on probing after a first Probe until ctx ends. Each candidate is
@@ -166,7 +152,7 @@ func (p *Prober) watch(ctx context.Context, i int) {
 			misses = 0
 		}
 		failed, ok := p.await(ctx, i, pauseAfter(misses), asked.Add(probeRest))
-		if !ok {
+		if !ok || !p.rest(ctx, i) {
 			return
 		}
 		if failed {
@@ -245,6 +231,7 @@ func (p *Prober) labels(own map[string]string) map[string]string {
 func (p *Prober) note(i int, now probed) {
 	p.mu.Lock()
 	before := p.states[i]
+	now = now.after(before, time.Now())
 	p.states[i] = now
 	var boxes []Sandbox
 	for _, s := range p.states {

@@ -1,8 +1,10 @@
 package worker_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"io"
 	"slices"
 	"strings"
 	"sync"
@@ -25,8 +27,10 @@ type switched struct {
 	backends.Backend
 
 	mu     sync.Mutex
-	away   error       // guarded by mu
-	hangs  bool        // guarded by mu
+	away   error // guarded by mu
+	broken error // guarded by mu; what only Run says
+	hangs  bool  // guarded by mu
+	slow   time.Duration
 	probes []time.Time // guarded by mu
 	images []string    // guarded by mu
 	labels map[string]string
@@ -40,8 +44,9 @@ func newSwitched(script fake.Script) *switched {
 func (s *switched) Probe(ctx context.Context) (backends.Capabilities, error) {
 	s.mu.Lock()
 	s.probes = append(s.probes, time.Now())
-	away, hangs, images := s.away, s.hangs, s.images
+	away, hangs, images, slow := s.away, s.hangs, s.images, s.slow
 	s.mu.Unlock()
+	time.Sleep(slow)
 	if hangs {
 		<-ctx.Done()
 		return backends.Capabilities{}, ctx.Err()
@@ -57,10 +62,13 @@ func (s *switched) Probe(ctx context.Context) (backends.Capabilities, error) {
 // Run implements backends.Backend.
 func (s *switched) Run(ctx context.Context, t backends.Task) (backends.Outcome, error) {
 	s.mu.Lock()
-	away := s.away
+	failure := s.away
+	if failure == nil {
+		failure = s.broken
+	}
 	s.mu.Unlock()
-	if away != nil {
-		return backends.Outcome{}, away
+	if failure != nil {
+		return backends.Outcome{}, failure
 	}
 	return s.Backend.Run(ctx, t)
 }
@@ -85,19 +93,20 @@ var errAway = errors.New("the engine is away")
 type rig struct {
 	*worker.Prober
 	changes atomic.Int64
+	log     *bytes.Buffer
 }
 
 // newRig probes and goes on probing until the returned function is called.
 func newRig(t *testing.T, boxes ...backends.Backend) (r *rig, stop func()) {
 	t.Helper()
-	r = &rig{}
+	r = &rig{log: &bytes.Buffer{}}
 	var candidates []worker.Candidate
 	for i, b := range boxes {
 		candidates = append(candidates, worker.Candidate{Name: string(rune('a' + i)), Backend: b})
 	}
 	r.Prober = worker.NewProber(worker.ProberConfig{
 		Candidates: candidates, Labels: map[string]string{"zone": "x"},
-		Changed: func() { r.changes.Add(1) }, Log: zerolog.New(zerolog.NewTestWriter(t)),
+		Changed: func() { r.changes.Add(1) }, Log: zerolog.New(zerolog.SyncWriter(io.MultiWriter(r.log, zerolog.NewTestWriter(t)))),
 	})
 	r.Probe(t.Context())
 	ctx, cancel := context.WithCancel(t.Context())
@@ -252,6 +261,77 @@ func TestABackendThatOnlyProbesWellRests(t *testing.T) {
 		time.Sleep(6 * time.Second)
 		if got := r.offered(); got != "a" {
 			t.Errorf("got %q after the next probe went well, want a", got)
+		}
+	})
+}
+
+// TestRestsGrow: of a backend whose probes go well and whose jobs all fail
+// ever fewer are lost, and one good job is enough to have it back.
+func TestRestsGrow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newSwitched(nil)
+		r, stop := newRig(t, a)
+		defer stop()
+		try := func(span time.Duration) (lost int) {
+			for end := time.Now().Add(span); time.Now().Before(end); time.Sleep(time.Second) {
+				if r.offered() == "a" {
+					lost++
+					r.Ended("a", true)
+				}
+			}
+			return lost
+		}
+		lost := try(10 * time.Minute)
+		if lost < 5+9 || lost > 5+14 {
+			t.Errorf("%d jobs were lost in 10 minutes, want 5 and then one for each rest of 5, 10, 20, 40 and 60 s", lost)
+		}
+		if got := a.probed(); got > lost {
+			t.Errorf("got %d probes, %d jobs were lost; want none while it rests", got, lost)
+		}
+		before := r.changes.Load()
+		if try(time.Minute); r.changes.Load()-before > 2 {
+			t.Errorf("told of %d changes in a minute, want one rest's", r.changes.Load()-before)
+		}
+		for r.offered() == "" {
+			time.Sleep(time.Second)
+		}
+		r.Ended("a", false)
+		for range 4 {
+			r.Ended("a", true)
+		}
+		if r.offered() != "a" {
+			t.Error("withdrawn for 4 failures after a good job")
+		}
+		r.Ended("a", true)
+		synctest.Wait()
+		if r.offered() != "" {
+			t.Error("offered after 5 failures")
+		}
+		time.Sleep(5*time.Second + time.Millisecond)
+		if r.offered() != "a" {
+			t.Error("a good job did not shorten the next rest to 5 s")
+		}
+	})
+}
+
+// TestAProbeThatRunsDoesNotEndARest: it began before the failures were known.
+func TestAProbeThatRunsDoesNotEndARest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newSwitched(nil)
+		r, stop := newRig(t, a)
+		defer stop()
+		a.set(func(s *switched) { s.slow = 3 * time.Second })
+		for range 5 {
+			r.Ended("a", true)
+			synctest.Wait()
+		}
+		time.Sleep(4 * time.Second)
+		if got := r.offered(); got != "" {
+			t.Errorf("got %q once the probe was over, want nothing while it rests", got)
+		}
+		time.Sleep(5 * time.Second)
+		if got := r.offered(); got != "a" {
+			t.Errorf("got %q after the rest and another probe, want a", got)
 		}
 	})
 }

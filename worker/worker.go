@@ -61,6 +61,8 @@ type Worker struct {
 	mu sync.Mutex
 	// held are the attempts that run now, by job. Guarded by mu.
 	held map[job.ID]*lease
+
+	failures failures
 }
 
 // New makes a worker; Heartbeat must run while it handles deliveries.
