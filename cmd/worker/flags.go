@@ -99,6 +99,9 @@ func (c *config) validate() error {
 		if name == "" || len(name) > 63 || len(c.Labels[name]) > 128 {
 			return fmt.Errorf("--labels: %q has a name of 1 to 63 bytes and a value of at most 128", job.Printable(name, 64))
 		}
+		if strings.HasPrefix(name, job.TemplateLabel) {
+			return fmt.Errorf("--labels: %q claims a template, which only a backend that has it can; take another name", job.Printable(name, 64))
+		}
 	}
 	if c.ListBackends {
 		return nil

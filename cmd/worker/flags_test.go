@@ -125,6 +125,7 @@ func TestFlagsThatAreRefused(t *testing.T) {
 		{"maxima that are no JSON", []string{"--standalone", "--max-limits", "{"}, "--max-limits"},
 		{"maxima of nothing known", []string{"--standalone", "--max-limits", `{"memmory": 1}`}, "memmory"},
 		{"a label without a name", []string{"--standalone", "--labels", "=x"}, "--labels"},
+		{"a label that claims a template", []string{"--standalone", "--labels", "template.data=true"}, "claims a template"},
 		{"an unknown flag", []string{"--bogus"}, "bogus"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
