@@ -25,7 +25,12 @@ type Config struct {
 	AllowNoIsolation bool
 	// Docker is what an operator says of containers; its Log is ours.
 	Docker docker.Config
-	Log    zerolog.Logger
+	// Templates are the modules that forkserver imports ahead, by the
+	// template's name; TenantTemplates has it fork no two tenants' guests from
+	// one interpreter.
+	Templates       map[string][]string
+	TenantTemplates bool
+	Log             zerolog.Logger
 }
 
 // Named is a backend that may or may not work on this host: Probe says.
@@ -43,7 +48,7 @@ type Named struct {
 func All(cfg Config) []Named {
 	cfg.Docker.Log = cfg.Log
 	all := []Named{
-		{forkserver.Name, forkserver.New(forkserver.Config{Launcher: cfg.Launcher, Python: cfg.Python, Log: cfg.Log}), true},
+		{forkserver.Name, forkserver.New(cfg.forkserver()), true},
 		{bubblewrap.Name, bubblewrap.New(bubblewrap.Config{Python: cfg.Python, Log: cfg.Log}), true},
 		{docker.Name, docker.New(cfg.Docker), true},
 	}
@@ -58,4 +63,10 @@ func All(cfg Config) []Named {
 		Named{local.Name, local.New(local.Config{Python: cfg.Python, AllowNoIsolation: cfg.AllowNoIsolation, Log: cfg.Log}), false},
 		Named{fake.Name, fake.New(fake.Config{}), false},
 	)
+}
+
+func (c Config) forkserver() forkserver.Config {
+	return forkserver.Config{
+		Launcher: c.Launcher, Python: c.Python, Templates: c.Templates, TenantTemplates: c.TenantTemplates, Log: c.Log,
+	}
 }

@@ -54,10 +54,13 @@ type config struct {
 	DrainGrace       time.Duration     `help:"How long SIGTERM waits for running jobs before it hands them back." default:"60s"`
 
 	containerFlags
+	templateFlags
 
 	LogLevel string `help:"trace, debug, info, warn or error." default:"info" enum:"trace,debug,info,warn,error"`
 
 	max job.Limits
+	// warm are the templates, by name.
+	warm map[string][]string
 	// self is the leave to start this program as a launcher.
 	self forkserver.Launcher
 }
@@ -103,6 +106,11 @@ func (c *config) validate() error {
 			return fmt.Errorf("--labels: %q claims a template, which only a backend that has it can; take another name", job.Printable(name, 64))
 		}
 	}
+	warm, err := c.templates()
+	if err != nil {
+		return err
+	}
+	c.warm = warm
 	if c.ListBackends {
 		return nil
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/alecthomas/kong"
+	"github.com/google/go-cmp/cmp"
 
 	"airlock/backends/forkserver"
 )
@@ -126,6 +127,14 @@ func TestFlagsThatAreRefused(t *testing.T) {
 		{"maxima of nothing known", []string{"--standalone", "--max-limits", `{"memmory": 1}`}, "memmory"},
 		{"a label without a name", []string{"--standalone", "--labels", "=x"}, "--labels"},
 		{"a label that claims a template", []string{"--standalone", "--labels", "template.data=true"}, "claims a template"},
+		{"a template without modules", []string{"--standalone", "--template", "data"}, "is not NAME=MODULE"},
+		{"a template of nothing", []string{"--standalone", "--template", "data="}, "no module's name"},
+		{"a template without a name", []string{"--standalone", "--template", "=numpy"}, "is no name"},
+		{"a template's bad name", []string{"--standalone", "--template", "Data=numpy"}, "is no name"},
+		{"a module that is none", []string{"--standalone", "--template", "data=os;import"}, "NAME=MODULE"},
+		{"a module that is code", []string{"--standalone", "--template", "data=os.system()"}, "no module's name"},
+		{"a relative module", []string{"--standalone", "--template", "data=.x"}, "no module's name"},
+		{"a template twice", []string{"--standalone", "--template", "data=numpy", "--template", "data=json"}, "given twice"},
 		{"an unknown flag", []string{"--bogus"}, "bogus"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -151,5 +160,23 @@ func TestDefaultsAndMaxima(t *testing.T) {
 	}
 	if cfg.Slots != 3 || cfg.parked() != 3 || cfg.max.Memory != 1<<30 {
 		t.Errorf("got slots %d, parked %d, memory %d; want 3, 3, 1 GiB", cfg.Slots, cfg.parked(), cfg.max.Memory)
+	}
+}
+
+func TestTemplateFlags(t *testing.T) {
+	t.Parallel()
+	for _, args := range [][]string{
+		{"--template", "data=numpy,pandas,numpy", "--template", "xml-2=xml.etree.ElementTree"},
+		{"--template", "data=numpy,pandas;xml-2=xml.etree.ElementTree"},
+	} {
+		var out, errs bytes.Buffer
+		cfg, _, done := parse(append([]string{"--standalone", "--tenant-templates"}, args...), &out, &errs)
+		if done {
+			t.Fatal(errs.String())
+		}
+		want := map[string][]string{"data": {"numpy", "pandas"}, "xml-2": {"xml.etree.ElementTree"}}
+		if diff := cmp.Diff(want, cfg.warm); diff != "" || !cfg.TenantTemplates {
+			t.Errorf("%v: tenant templates %v, templates (-want +got):\n%s", args, cfg.TenantTemplates, diff)
+		}
 	}
 }
