@@ -3,6 +3,7 @@ package broker
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"airlock/job"
 )
@@ -12,7 +13,7 @@ import (
 func (s *session) record(r *Result, artifacts []job.Artifact) *refusal {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.report.Done = true
+	s.report.Done, s.report.Returned = true, time.Now()
 	s.report.Artifacts = artifacts
 	s.report.Events = unawaited(r.Unawaited)
 	if r.LeftOut > 0 {
@@ -51,6 +52,7 @@ func unawaited(names []string) []job.Event {
 func (s *session) finish(cause error) (*job.Report, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.report.Spoke = s.spoke
 	s.report.ToolCalls = s.carried
 	s.report.ToolWait = s.meter.total()
 	s.report.AuditHead = s.audit.headHex()

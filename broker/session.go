@@ -66,7 +66,8 @@ type session struct {
 	// which may have a late answer to wait for.
 	replying, serving sync.WaitGroup
 
-	// seq, finished and lingering are the reader's.
+	// spoke, seq, finished and lingering are the reader's.
+	spoke     time.Time
 	seq       int
 	finished  bool
 	lingering *time.Timer
@@ -159,6 +160,7 @@ func (s *session) greet(ctx context.Context) error {
 	if err := s.writeOne(body); err != nil {
 		return err
 	}
+	s.report.Sent = time.Now()
 	s.clock.Start()
 	return nil
 }
@@ -197,6 +199,9 @@ func (s *session) dispatchAll(ctx, calls context.Context) error {
 		msg, err := s.receive(ctx)
 		if err != nil {
 			return err
+		}
+		if s.spoke.IsZero() {
+			s.spoke = time.Now()
 		}
 		if err := s.dispatch(ctx, calls, msg); err != nil {
 			return err

@@ -118,8 +118,15 @@ func TestConversation(t *testing.T) {
 	b.Call(3, "math.echo", `{"text":2512292042121000001}`)
 	b.Expect(`{"id":3,"ok":true,"value":2512292042121000001}`)
 	report := b.end(t)
-	if !report.Done || string(report.Value) != "null" || report.ToolCalls != 2 || report.Python != "3.11.2" || report.Ready.IsZero() {
+	if !report.Done || string(report.Value) != "null" || report.ToolCalls != 2 || report.Python != "3.11.2" {
 		t.Errorf("got report %+v, want done with null, 2 calls and python 3.11.2", report)
+	}
+	var before time.Time
+	for i, at := range []time.Time{report.Ready, report.Sent, report.Spoke, report.Returned} {
+		if !at.After(before) {
+			t.Errorf("moment %d is %v, want it after %v", i, at, before)
+		}
+		before = at
 	}
 }
 

@@ -45,13 +45,14 @@ var layers = map[string][]string{
 	"store":           {"job", "migrations"},
 	"store/storetest": {"job", "migrations", "store", "standalone"},
 	"standalone":      {"job"},
-	"worker":          {"job", "backends"},
+	"worker":          {"job", "backends", "worker/trace"},
+	"worker/trace":    {"job"},
 	"worker/doctor":   {"job"},
 
 	"cmd/internal/...": {},
 	"cmd/submit":       {"job", "queue", "cmd/internal/..."},
 	"cmd/worker": {
-		"job", "queue", "broker", "broker/provider/...", "backends", "backends/all", "backends/docker", "backends/forkserver", "backends/memory", "store", "standalone", "worker", "worker/doctor",
+		"job", "queue", "broker", "broker/provider/...", "backends", "backends/all", "backends/docker", "backends/forkserver", "backends/memory", "store", "standalone", "worker", "worker/doctor", "worker/trace",
 		"cmd/internal/...",
 	},
 

@@ -61,8 +61,11 @@ type Delivery struct {
 // Report is what a guest's conversation came to: what the guest said, and what
 // the broker counted.
 type Report struct {
-	// Ready is when the guest said hello; zero if it never did.
-	Ready  time.Time
+	// Ready is when the guest said hello, Sent when it had been given its
+	// job, Spoke when its first frame after that arrived and Returned when
+	// its result did. Each is zero if it never happened.
+	Ready, Sent, Spoke, Returned time.Time
+
 	Python string
 	// Done is set when a result frame arrived. Value or Error is then what
 	// it held.

@@ -2,6 +2,7 @@ package worker
 
 import (
 	"sync"
+	"time"
 
 	"airlock/job"
 )
@@ -14,8 +15,9 @@ type output struct {
 	over func()
 
 	mu    sync.Mutex
-	total int64 // guarded by mu
-	fired bool  // guarded by mu
+	total int64     // guarded by mu, as all below
+	first time.Time // when the first byte came
+	fired bool
 }
 
 // stream is one of them. It is written by one goroutine and read after that
@@ -48,6 +50,9 @@ func (s *stream) truncated() bool { return s.total > int64(len(s.kept)) }
 
 func (o *output) count(n int) {
 	o.mu.Lock()
+	if o.total == 0 && n > 0 {
+		o.first = time.Now()
+	}
 	o.total += int64(n)
 	fire := !o.fired && o.total > int64(job.MaxOutputTotal)
 	o.fired = o.fired || fire
@@ -55,4 +60,11 @@ func (o *output) count(n int) {
 	if fire {
 		o.over()
 	}
+}
+
+// began is when the guest printed first; zero if it did not.
+func (o *output) began() time.Time {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.first
 }

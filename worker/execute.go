@@ -10,11 +10,12 @@ import (
 
 	"airlock/backends"
 	"airlock/job"
+	"airlock/worker/trace"
 )
 
 // execute runs one guest and judges its end. It does not touch the ledger.
 // When ctx has ended already, no guest starts and the cause is the result.
-func (w *Worker) execute(ctx context.Context, a *job.Attempt, box *Sandbox) *job.Result {
+func (w *Worker) execute(ctx context.Context, a *job.Attempt, box *Sandbox, span *trace.Span) *job.Result {
 	if over := a.Job.Limits.Above(w.cfg.Max); over != "" {
 		return bare(a, box, job.StatusInfraError, errLimitAboveMaximum, over+" on this worker")
 	}
@@ -39,11 +40,13 @@ func (w *Worker) execute(ctx context.Context, a *job.Attempt, box *Sandbox) *job
 	run.outcome, run.err = w.guarded(ctx, box.Backend, run.task(w.cfg.Tools))
 	run.wall = run.clock.stop()
 	run.cause = context.Cause(ctx)
+	span.Mark(trace.Gone)
 	if errors.Is(run.err, errPanic) {
 		// What the guest's goroutines still do is not known: nothing of theirs
 		// is read.
 		return bare(a, box, job.StatusInfraError, errBackend, run.err.Error())
 	}
+	run.mark(span)
 	return run.result()
 }
 
@@ -98,6 +101,21 @@ func (g *guestRun) task(tools ToolServer) backends.Task {
 			return g.serveErr
 		},
 	}
+}
+
+// mark notes the moments that the conversation told of. A guest that printed
+// before it had its code did so on its interpreter's behalf.
+func (g *guestRun) mark(span *trace.Span) {
+	if span == nil || g.report == nil {
+		return
+	}
+	span.MarkAt(trace.Ready, g.report.Ready)
+	span.MarkAt(trace.Sent, g.report.Sent)
+	span.MarkAt(trace.First, g.report.Spoke)
+	if printed := g.output.began(); !g.report.Sent.IsZero() && printed.After(g.report.Sent) {
+		span.MarkAt(trace.First, printed)
+	}
+	span.MarkAt(trace.Result, g.report.Returned)
 }
 
 // result is the judged end with all that was measured.

@@ -10,6 +10,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"airlock/job"
+	"airlock/worker/trace"
 )
 
 const (
@@ -33,9 +34,16 @@ const (
 // announce. It returns when nothing of the attempt is left. ctx ends it early
 // only to leave at once; Cancel and HandBack are the orderly ways.
 func (w *Worker) Handle(ctx context.Context, d job.Delivery) {
+	span := w.cfg.Trace.Begin(d.Job.ID, d.Queued)
+	defer span.End()
+	w.handle(ctx, d, span)
+}
+
+func (w *Worker) handle(ctx context.Context, d job.Delivery, span *trace.Span) {
 	log := w.cfg.Log.With().Str(fieldJob, d.Job.ID.String()).Logger()
 	box, err := w.choose(d.Job)
 	if err != nil {
+		span.Status("unfit")
 		log.Warn().Err(err).Msg("job given back")
 		w.later(log, d, pauseUnfit)
 		return
@@ -45,13 +53,16 @@ func (w *Worker) Handle(ctx context.Context, d job.Delivery) {
 		Job: d.Job, Generation: d.Generation, Worker: w.cfg.ID, Backend: box.Name, Queued: d.Queued,
 	})
 	if err != nil {
+		span.Status("unreachable")
 		log.Warn().Err(err).Msg("job not claimed")
 		w.later(log, d, jitter(pauseUnreachable))
 		return
 	}
+	span.Status(claim.Verdict.String())
 	switch claim.Verdict {
 	case job.Claimed:
-		w.run(ctx, log, d, box, claim, asked)
+		span.Claim(claim.Attempt, box.Name)
+		w.run(ctx, log, d, box, claim, asked, span)
 	case job.Held:
 		w.later(log, d, jitter(min(claim.LeaseLeft+time.Second, maxHeldPause)))
 	case job.Mismatched:
@@ -63,7 +74,7 @@ func (w *Worker) Handle(ctx context.Context, d job.Delivery) {
 	}
 }
 
-func (w *Worker) run(ctx context.Context, log zerolog.Logger, d job.Delivery, box *Sandbox, claim job.Claim, asked time.Time) {
+func (w *Worker) run(ctx context.Context, log zerolog.Logger, d job.Delivery, box *Sandbox, claim job.Claim, asked time.Time, span *trace.Span) {
 	a := &job.Attempt{
 		Job: d.Job, Number: claim.Attempt, Worker: w.cfg.ID, Backend: box.Name,
 		Queued: claim.Queued, Claimed: time.Now(),
@@ -73,25 +84,29 @@ func (w *Worker) run(ctx context.Context, log zerolog.Logger, d job.Delivery, bo
 	runCtx, end := context.WithCancelCause(ctx)
 	defer end(nil)
 	l := w.hold(a, d, asked, end)
+	l.span = span
 	defer w.drop(l)
 	log.Info().Msg("job claimed")
 
 	if claim.CancelRequested || w.cfg.Cancelled(d.Job) {
 		end(job.ErrCancelled)
 	}
-	result := w.execute(runCtx, a, box)
+	result := w.execute(runCtx, a, box, span)
 	failed := backendFailed(result)
 	w.cfg.Ended(box.Name, failed)
 	if failed || refused(result) {
 		w.failures.note(d.Job.ID, box.Name)
 	}
 	if cause := context.Cause(runCtx); silent(cause) {
+		span.Status("abandoned")
 		log.Warn().Str(fieldReason, cause.Error()).Msg("attempt abandoned")
 		return
 	} else if errors.Is(cause, job.ErrShutdown) && result.Status == job.StatusInfraError {
+		span.Status("handed back")
 		w.handBack(log, a, d)
 		return
 	}
+	span.Status(string(result.Status))
 	w.conclude(runCtx, log, l, result)
 }
 
@@ -102,6 +117,7 @@ func (w *Worker) conclude(ctx context.Context, log zerolog.Logger, l *lease, res
 		log.Error().Err(err).Str(fieldStatus, string(result.Status)).Msg("end of attempt not recorded")
 		return
 	}
+	l.span.Mark(trace.Committed)
 	event := log.Info().Str(fieldState, string(state)).Str(fieldStatus, string(result.Status)).
 		Dur(fieldWall, result.Usage.Wall.Std()).Int(fieldCalls, result.ToolCalls)
 	if result.Status == job.StatusInfraError && result.Error != nil {
@@ -113,9 +129,15 @@ func (w *Worker) conclude(ctx context.Context, log zerolog.Logger, l *lease, res
 	// of the announcement took 0.3.
 	var told sync.WaitGroup
 	if state.Ended() {
-		told.Go(func() { announce(ctx, log, w.cfg.Ledger, w.cfg.Results, result) })
+		told.Go(func() {
+			if announce(ctx, log, w.cfg.Ledger, w.cfg.Results, result) {
+				l.span.Mark(trace.Announced)
+			}
+		})
 	}
-	w.acknowledge(ctx, log, l.deliver)
+	if w.acknowledge(ctx, log, l.deliver) {
+		l.span.Mark(trace.Acknowledged)
+	}
 	told.Wait()
 }
 
@@ -188,20 +210,23 @@ func (w *Worker) later(log zerolog.Logger, d job.Delivery, pause time.Duration) 
 	}
 }
 
-func (w *Worker) acknowledge(ctx context.Context, log zerolog.Logger, d job.Delivery) {
+// acknowledge reports whether the queue has confirmed it.
+func (w *Worker) acknowledge(ctx context.Context, log zerolog.Logger, d job.Delivery) bool {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), afterCommit)
 	defer cancel()
-	if err := d.Ack(ctx); err != nil {
+	err := d.Ack(ctx)
+	if err != nil {
 		log.Warn().Err(err).Msg("job not acknowledged; it will be delivered again and found ended")
 	}
+	return err == nil
 }
 
 // announce tells submitters, then notes that they were told. Both may be
 // repeated: the announcement is deduplicated, and the reconciler repeats what
-// was not noted.
+// was not noted. It reports whether both were done.
 func announce(ctx context.Context, log zerolog.Logger, ledger interface {
 	Announced(ctx context.Context, id job.ID) error
-}, results Announcer, r *job.Result) {
+}, results Announcer, r *job.Result) bool {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), afterCommit)
 	defer cancel()
 	err := results.Announce(ctx, r)
@@ -211,4 +236,5 @@ func announce(ctx context.Context, log zerolog.Logger, ledger interface {
 	if err != nil {
 		log.Warn().Err(err).Str(fieldJob, r.Job.String()).Msg("result not announced; the reconciler will")
 	}
+	return err == nil
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"airlock/job"
+	"airlock/worker/trace"
 )
 
 // lease is the right to run one attempt, as long as heartbeats confirm it.
@@ -16,6 +17,8 @@ type lease struct {
 	end context.CancelCauseFunc
 	// lapse fires when no heartbeat has confirmed the lease for too long.
 	lapse *time.Timer
+	// span is nil unless there is a trace.
+	span *trace.Span
 }
 
 // hold registers an attempt that was claimed at the given moment.

@@ -9,6 +9,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"airlock/job"
+	"airlock/worker/trace"
 )
 
 // Ledger is where claims and ends are decided. Its errors wrap
@@ -33,8 +34,8 @@ type ToolServer interface {
 	Serve(ctx context.Context, a *job.Attempt, channel io.ReadWriteCloser, clock job.Clock) (*job.Report, error)
 }
 
-// Config is what a Worker needs. All fields but Max, Cancelled and Ended are
-// required.
+// Config is what a Worker needs. All fields but Max, Cancelled, Ended and Trace
+// are required.
 type Config struct {
 	// ID is new for each process, so that a restarted worker is another one.
 	ID      string
@@ -51,6 +52,8 @@ type Config struct {
 	// Ended is told of each attempt whether the backend failed it. It must
 	// be quick.
 	Ended func(backend string, failed bool)
+	// Trace, if set, is told where the time of each attempt went.
+	Trace *trace.File
 	Log   zerolog.Logger
 }
 

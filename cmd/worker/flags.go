@@ -56,6 +56,8 @@ type config struct {
 	containerFlags
 	templateFlags
 
+	Trace string `help:"File to write where the time of each job goes, as a Chrome trace for chrome://tracing or ui.perfetto.dev; replaced at start, closed at 256 MiB." placeholder:"FILE"`
+
 	LogLevel string `help:"trace, debug, info, warn or error." default:"info" enum:"trace,debug,info,warn,error"`
 
 	max job.Limits

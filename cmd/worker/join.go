@@ -22,6 +22,7 @@ import (
 	"airlock/queue"
 	"airlock/store"
 	"airlock/worker"
+	"airlock/worker/trace"
 )
 
 // pool is one worker with all its parts, joined to NATS and Postgres.
@@ -43,6 +44,7 @@ type pool struct {
 	// changed has a place for the news that the offers are others.
 	changed  chan struct{}
 	backends []all.Named
+	trace    *trace.File // nil without --trace
 }
 
 // join connects, migrates, probes and builds the worker. It retries services
@@ -51,6 +53,7 @@ func join(ctx context.Context, cfg *config, natsURL, postgresURL string, log zer
 	p := &pool{cfg: cfg, id: uuid.NewString(), started: time.Now().UTC(), changed: make(chan struct{}, 1)}
 	p.log = log.With().Str("worker", p.id).Logger()
 	for _, step := range []func(context.Context) error{
+		p.openTrace,
 		p.probe,
 		func(ctx context.Context) error { return p.connect(ctx, natsURL, postgresURL) },
 	} {
@@ -68,9 +71,19 @@ func join(ctx context.Context, cfg *config, natsURL, postgresURL string, log zer
 		Max:       cfg.max,
 		Cancelled: func(j *job.Job) bool { return p.queue.Cancelled(j.Tenant, j) },
 		Ended:     p.prober.Ended,
+		Trace:     p.trace,
 		Log:       p.log,
 	})
 	return p, nil
+}
+
+// openTrace comes first: a path that cannot be written is told at once.
+func (p *pool) openTrace(context.Context) (err error) {
+	if p.cfg.Trace == "" {
+		return nil
+	}
+	p.trace, err = trace.Create(p.cfg.Trace, trace.Config{Process: "worker " + p.id, Log: p.log})
+	return err
 }
 
 func (p *pool) connect(ctx context.Context, natsURL, postgresURL string) error {
@@ -165,6 +178,7 @@ func (p *pool) close() error {
 	if p.nc != nil {
 		p.nc.Close()
 	}
+	errs = append(errs, p.trace.Close())
 	return errors.Join(errs...)
 }
 
