@@ -7,7 +7,7 @@ SHELL := bash
 GO_BUILD := go build -buildvcs=auto
 
 # What a skip is a failure for. To test without, say make test REQUIRE=
-REQUIRE := postgres,bubblewrap,nats,docker,numpy
+REQUIRE := postgres,bubblewrap,forkserver,nats,docker,numpy
 FUZZTIME := 5s
 # How many guests of every end run before what is left of them is looked for.
 LEAK_JOBS := 1000
@@ -120,20 +120,20 @@ compose-down: ## stop it; V=-v removes its data too
 containment: setup-test ## act out every misbehaviour on every backend here, and write what was held
 	@$(WITH_ENGINE) dev/runner-image.sh >/dev/null; \
 	dir=$$(mktemp -d); trap 'rm -rf "$$dir"' EXIT; \
-	AIRLOCK_CONTAINMENT=$$dir AIRLOCK_REQUIRE=bubblewrap,docker go test -count=1 -timeout 15m -run TestConformance \
-		./backends/bubblewrap ./backends/docker ./backends/local -leak-jobs $(LEAK_JOBS); \
+	AIRLOCK_CONTAINMENT=$$dir AIRLOCK_REQUIRE=bubblewrap,forkserver,docker go test -count=1 -timeout 15m -run TestConformance \
+		./backends/forkserver ./backends/bubblewrap ./backends/docker ./backends/local -leak-jobs $(LEAK_JOBS); \
 	go run ./dev/containment -from "$$dir" -write
 
 .PHONY: containment-vm
-containment-vm: setup-test ## the same for bubblewrap, on a stock kernel in an emulated machine
+containment-vm: setup-test ## the same for bubblewrap and forkserver, on a stock kernel in an emulated machine
 	@dir=$$(mktemp -d); trap 'rm -rf "$$dir"' EXIT; \
-	dev/vm.sh -o "$$dir" bubblewrap; \
+	dev/vm.sh -o "$$dir" bubblewrap forkserver; \
 	go run ./dev/containment -from "$$dir" -write
 
 # The walls and limits that differ most between kernels.
 .PHONY: containment-vm-short
 containment-vm-short:
-	@dev/vm.sh -r 'TestConformance/stories/(wall|memory|process|posture)' bubblewrap
+	@dev/vm.sh -r 'TestConformance/stories/(wall|memory|process|posture)' bubblewrap forkserver
 
 .PHONY: bench
 bench: setup build ## measure this machine; compare only the rows of one run

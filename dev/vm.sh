@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Runs a backend's containment suite on a stock kernel, in an emulated machine:
-# dev/vm.sh [-u] [-r PATTERN] [-o DIR] [BACKEND…]; the default is bubblewrap.
+# dev/vm.sh [-u] [-r PATTERN] [-o DIR] [BACKEND…]; the default is bubblewrap and
+# forkserver.
 #
 # The machine has Debian's kernel with cgroup v2, Landlock, AppArmor and yama,
 # whatever this host's has. It is emulated, so it needs no KVM and nothing in
@@ -21,7 +22,7 @@ while getopts ur:o: option; do
 	esac
 done
 shift $((OPTIND - 1))
-[ $# -gt 0 ] || set -- bubblewrap
+[ $# -gt 0 ] || set -- bubblewrap forkserver
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/airlock/vm
 suite=bookworm
 

@@ -52,7 +52,12 @@ type ended struct {
 
 // control is the worker's end of a template's or slot's socket, on which each
 // message is one datagram.
-type control struct{ conn *net.UnixConn }
+type control struct {
+	conn *net.UnixConn
+	// data and oob are what one message is read into.
+	data [maxAnswer]byte
+	oob  []byte
+}
 
 // errGone is wrapped where the other end has hung up.
 var errGone = errors.New("the process has ended")
@@ -73,7 +78,7 @@ func newControl() (*control, *os.File, error) {
 	if err != nil {
 		return nil, nil, errors.Join(fmt.Errorf("make control socket: %w", err), theirs.Close())
 	}
-	return &control{conn.(*net.UnixConn)}, theirs, nil
+	return &control{conn: conn.(*net.UnixConn), oob: make([]byte, unix.CmsgSpace(unix.SizeofUcred))}, theirs, nil
 }
 
 // send sends a message with descriptors.
@@ -101,10 +106,10 @@ func (c *control) send(o order, files ...*os.File) error {
 }
 
 // maxAnswer bounds one message.
-const maxAnswer = 4 << 10
+const maxAnswer = 1 << 10
 
 // receive waits for the next message, for ever if limit is zero, and says who
-// sent it.
+// sent it. One goroutine at a time may call it.
 func (c *control) receive(limit time.Duration) (a answer, pid int, err error) {
 	var deadline time.Time
 	if limit > 0 {
@@ -113,18 +118,17 @@ func (c *control) receive(limit time.Duration) (a answer, pid int, err error) {
 	if err := c.conn.SetReadDeadline(deadline); err != nil {
 		return a, 0, fmt.Errorf("read answer: %w", err)
 	}
-	data, oob := make([]byte, maxAnswer), make([]byte, unix.CmsgSpace(unix.SizeofUcred))
-	n, oobn, _, _, err := c.conn.ReadMsgUnix(data, oob)
+	n, oobn, _, _, err := c.conn.ReadMsgUnix(c.data[:], c.oob)
 	switch {
 	case n == 0 && err == nil || errors.Is(err, unix.ECONNRESET):
 		return a, 0, fmt.Errorf("read answer: %w", errGone)
 	case err != nil:
 		return a, 0, fmt.Errorf("read answer: %w", err)
 	}
-	if err := json.Unmarshal(data[:n], &a, json.RejectUnknownMembers(true)); err != nil {
+	if err := json.Unmarshal(c.data[:n], &a, json.RejectUnknownMembers(true)); err != nil {
 		return a, 0, fmt.Errorf("read answer: %w", err)
 	}
-	return a, senderOf(oob[:oobn]), nil
+	return a, senderOf(c.oob[:oobn]), nil
 }
 
 func senderOf(oob []byte) int {

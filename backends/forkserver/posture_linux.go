@@ -13,8 +13,11 @@ import (
 // was taken, which is up to interpreted code, and that it is this slot's.
 func (g *forked) checkPosture() error {
 	err := guestproc.CheckPosture(g.pid, map[string]string{"PPid": strconv.Itoa(g.slot.pid), "Threads": "1"})
-	for _, name := range []string{"mnt", "pid"} {
-		err = errors.Join(err, g.checkOwn(name))
+	for _, name := range own {
+		theirs, unknown := os.Readlink(fmt.Sprintf("/proc/%d/ns/%s", g.pid, name))
+		if unknown != nil || theirs == g.slot.namespaces[name] {
+			err = errors.Join(err, unknown, fmt.Errorf("the guest shares its slot's %s namespace", name))
+		}
 	}
 	if err != nil {
 		return fmt.Errorf("the guest is not confined: %w", err)
@@ -22,12 +25,18 @@ func (g *forked) checkPosture() error {
 	return nil
 }
 
-// checkOwn compares a namespace of the guest's own with its slot's.
-func (g *forked) checkOwn(name string) error {
-	theirs, err1 := os.Readlink(fmt.Sprintf("/proc/%d/ns/%s", g.pid, name))
-	slots, err2 := os.Readlink(fmt.Sprintf("/proc/%d/ns/%s", g.slot.pid, name))
-	if err1 != nil || err2 != nil || theirs == slots {
-		return errors.Join(fmt.Errorf("the guest shares its slot's %s namespace", name), err1, err2)
+// own are the namespaces that a guest does not have from its slot.
+var own = [...]string{"mnt", "pid"}
+
+// look notes which of those the slot is in.
+func (s *slot) look() error {
+	s.namespaces = map[string]string{}
+	for _, name := range own {
+		link, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/%s", s.pid, name))
+		if err != nil {
+			return fmt.Errorf("look at the slot: %w", err)
+		}
+		s.namespaces[name] = link
 	}
 	return nil
 }

@@ -28,8 +28,9 @@ type slot struct {
 	// guests counts those that ran here.
 	guests int
 
-	process *guestproc.Main
-	pid     int
+	process    *guestproc.Main
+	pid        int
+	namespaces map[string]string
 	// group is nil where there are no control groups; has is what it was
 	// given last.
 	group *cgroup.Group
@@ -67,6 +68,9 @@ func (s *slot) start(r *ready) error {
 	}
 	if s.pid, s.process = pid, guestproc.OpenMain(pid); s.process == nil {
 		return errors.New("it cannot be watched: Linux 5.3 or later is needed")
+	}
+	if err := s.look(); err != nil {
+		return err
 	}
 	if s.group, err = r.fence.NewGroup(job.DefaultLimits()); err != nil {
 		return err

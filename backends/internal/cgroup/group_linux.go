@@ -76,7 +76,7 @@ func (g *Group) Usage() (Usage, error) {
 // returns nil, or until ctx ends. It sleeps until the earliest moment at which
 // the limit could have been reached.
 func (g *Group) WaitCPU(ctx context.Context, limit time.Duration) error {
-	timer := time.NewTimer(0)
+	timer := time.NewTimer(g.earliest(limit))
 	defer timer.Stop()
 	for {
 		select {
@@ -119,6 +119,9 @@ func (g *Group) earliest(left time.Duration) time.Duration {
 // more, or when ctx ends.
 func (g *Group) Kill(ctx context.Context) error {
 	dirs, spared := g.distinct(), g.spared()
+	if g.visit != nil && len(dirs) > 0 { // who was born in one is in all
+		dirs = dirs[:1]
+	}
 	if alone(dirs, spared) {
 		return nil
 	}

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"os"
 	"strings"
+	"sync"
 )
 
 // CheckPosture compares what the kernel says of the live guest with what it
@@ -40,15 +41,25 @@ func CheckPosture(pid int, also map[string]string) error {
 // none is an empty set of capabilities as the kernel prints it.
 const none = "0000000000000000"
 
+// Namespaces are the kinds that a guest has of its own.
+func Namespaces() []string { return []string{"cgroup", "ipc", "mnt", "net", "pid", "user", "uts"} }
+
+// ownNamespaces are those that this process is in, by kind.
+var ownNamespaces = sync.OnceValue(func() map[string]string {
+	own := map[string]string{}
+	for _, name := range Namespaces() {
+		own[name], _ = os.Readlink("/proc/self/ns/" + name)
+	}
+	return own
+})
+
 func checkNamespaces(pid int) error {
 	var errs []error
-	for _, name := range []string{"cgroup", "ipc", "mnt", "net", "pid", "user", "uts"} {
+	for _, name := range Namespaces() {
 		theirs, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/%s", pid, name))
 		if err != nil {
 			errs = append(errs, fmt.Errorf("look at the guest from outside: %w", err))
-			continue
-		}
-		if ours, err := os.Readlink("/proc/self/ns/" + name); err != nil || ours == theirs {
+		} else if ours := ownNamespaces()[name]; ours == "" || ours == theirs {
 			errs = append(errs, fmt.Errorf("the guest shares the host's %s namespace", name))
 		}
 	}

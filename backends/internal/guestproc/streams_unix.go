@@ -54,10 +54,15 @@ func (s *streams) pump(stdin []byte, stdout, stderr io.Writer) {
 // chunk is how much is copied at once: what a pipe holds by default, halved.
 const chunk = 32 << 10
 
+// chunks are buffers that no stream uses now.
+var chunks = sync.Pool{New: func() any { return new([chunk]byte) }}
+
 func drain(to io.Writer, from *os.File) {
+	buffer := chunks.Get().(*[chunk]byte)
+	defer chunks.Put(buffer)
 	// The wrappers hide ReadFrom and WriteTo, which would use buffers and
 	// pieces of their own.
-	_, _ = io.CopyBuffer(struct{ io.Writer }{to}, struct{ io.Reader }{from}, make([]byte, chunk))
+	_, _ = io.CopyBuffer(struct{ io.Writer }{to}, struct{ io.Reader }{from}, buffer[:])
 }
 
 // drainTime bounds how long a process that outlived the guest can hold its
