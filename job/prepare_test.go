@@ -2,6 +2,7 @@ package job_test
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -236,6 +237,10 @@ func TestTemplate(t *testing.T) {
 		if got := (job.Requirement{Labels: tt.labels}).Template(); got != tt.want {
 			t.Errorf("%v: got template %q, want %q", tt.labels, got, tt.want)
 		}
+	}
+	offer := job.Offer{Labels: map[string]string{"zone": "a", "template.b": "true", "template.a": "true", "template.c": "no"}}
+	if got := offer.Templates(); !slices.Equal(got, []string{"a", "b"}) {
+		t.Errorf("got templates %q of %v, want a and b", got, offer.Labels)
 	}
 	j := job.Job{Code: "1", Requires: job.Requirement{Labels: templates("data")}}
 	if err := j.Prepare(now); err != nil || j.Requires.Template() != "data" {

@@ -32,6 +32,18 @@ func (r Requirement) Template() string {
 	return ""
 }
 
+// Templates are the names of those that the offer has, sorted.
+func (o Offer) Templates() []string {
+	var names []string
+	for _, label := range slices.Sorted(maps.Keys(o.Labels)) {
+		name, ok := strings.CutPrefix(label, TemplateLabel)
+		if ok && o.Labels[label] == TemplateHere {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
 // checkTemplate refuses what no worker can have.
 func (r Requirement) checkTemplate() *FieldError {
 	asked := ""

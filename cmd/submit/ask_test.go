@@ -115,7 +115,7 @@ func TestWorkersAndLanes(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, fleetConfig{})
 	got := f.submit("workers").want(t, codeOK)
-	for _, text := range []string{"host-a", "bubblewrap", "strong", "0.8.0", "zone=x", `no socket\x1b[31m`, "0/64"} {
+	for _, text := range []string{"host-a", "bubblewrap", "strong", "0.8.0", "zone=x", "TEMPLATES", " data ", `no socket\x1b[31m`, "0/64"} {
 		got.wantIn(t, "stdout", text)
 	}
 	workers := documents[queue.Presence](t, f.submit("workers", "--json").want(t, codeOK).stdout)

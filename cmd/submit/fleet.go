@@ -26,7 +26,7 @@ func (*workersCmd) Run(ctx context.Context, a *app) error {
 		return err
 	}
 	slices.SortFunc(workers, func(x, y queue.Presence) int { return strings.Compare(x.Host+x.ID, y.Host+y.ID) })
-	g := newGrid("worker", "host", "version", "busy", "since", "labels", "backend", "isolation", "images", "network", "backend version or why not")
+	g := newGrid("worker", "host", "version", "busy", "since", "labels", "backend", "isolation", "images", "templates", "network", "backend version or why not")
 	return list(a, workers, "no worker is there", g, addWorker)
 }
 
@@ -43,13 +43,13 @@ func addWorker(g grid, w queue.Presence) {
 		own = []any{"", "", "", "", "", ""}
 	}
 	for _, o := range w.Offers {
-		row(o.Backend, o.Isolation, imageNames(o.Images), networkOf(o), o.Version)
+		row(o.Backend, o.Isolation, imageNames(o.Images), strings.Join(o.Templates(), " "), networkOf(o), o.Version)
 	}
 	for _, name := range slices.Sorted(maps.Keys(w.Unavailable)) {
-		row(name, "not available", "", "", w.Unavailable[name])
+		row(name, "not available", "", "", "", w.Unavailable[name])
 	}
 	if len(w.Offers)+len(w.Unavailable) == 0 {
-		row("none", "", "", "", "")
+		row("none", "", "", "", "", "")
 	}
 }
 

@@ -55,6 +55,7 @@ type fleetConfig struct {
 
 var linux = job.Offer{
 	Backend: "bubblewrap", Version: "0.8.0", Isolation: job.IsolationStrong, OS: "linux", Arch: "amd64", Limits: job.KernelLimits(),
+	Labels: map[string]string{"template.data": "true"},
 }
 
 func newFleet(t testing.TB, cfg fleetConfig) *fleet {

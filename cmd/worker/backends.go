@@ -64,6 +64,8 @@ type listed struct {
 	Python    string          `json:"python,omitzero"`
 	Limits    []job.LimitName `json:"limits,omitzero"`
 	Images    []string        `json:"images,omitzero"`
+	Forked    bool            `json:"forked,omitzero"`
+	Templates []string        `json:"templates,omitzero"`
 	Network   bool            `json:"network,omitzero"`
 	Isolated  *job.Isolated   `json:"facts,omitzero"`
 	Reason    string          `json:"reason,omitzero"`
@@ -95,18 +97,18 @@ func probed(ctx context.Context, name string, b backends.Backend) listed {
 	}
 	return listed{
 		Backend: name, Available: true, Isolation: can.Isolation, Version: can.Version, Python: can.Python,
-		Limits: can.Limits, Images: can.Images, Network: can.Network, Isolated: &can.Isolated,
+		Limits: can.Limits, Images: can.Images, Forked: can.Forked, Templates: can.Templates(), Network: can.Network, Isolated: &can.Isolated,
 	}
 }
 
 func render(rows []listed) string {
-	g := newGrid("backend", "isolation", "version", "python", "limits it holds", "images", "network", "not available because")
+	g := newGrid("backend", "isolation", "version", "python", "limits it holds", "images", "templates", "network", "not available because")
 	for _, r := range rows {
 		limits := make([]string, len(r.Limits))
 		for i, l := range r.Limits {
 			limits[i] = string(l)
 		}
-		g.add(r.Backend, r.Isolation, r.Version, r.Python, strings.Join(limits, " "), imageNames(r.Images), r.network(), r.Reason)
+		g.add(r.Backend, r.Isolation, r.Version, r.Python, strings.Join(limits, " "), imageNames(r.Images), strings.Join(r.Templates, " "), r.network(), r.Reason)
 	}
 	return g.Render()
 }
