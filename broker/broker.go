@@ -121,5 +121,6 @@ func (b *Broker) serve(ctx context.Context, a *job.Attempt, rwc io.ReadWriteClos
 	defer stop()
 
 	s.run(inner)
+	s.ch.release()
 	return s.finish(context.Cause(inner))
 }

@@ -189,6 +189,11 @@ func (c *committer[T]) try(batch []*waiter[T]) error {
 	}
 }
 
+// dontWaitSQL begins a transaction whose commit does not wait for the disk. Only
+// a crash of the server, not of a worker, can take it back, and not once a later
+// commit has waited.
+const dontWaitSQL = `SELECT set_config('synchronous_commit', 'off', true)`
+
 // sendBatch runs the batch as one transaction in one round trip: Postgres
 // treats all statements up to the pipeline's sync as one.
 func (s *Store) sendBatch(ctx context.Context, batch *pgx.Batch) error {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -74,10 +75,18 @@ var claimShape = join(jobShape, shape{"worker text", "backend text"})
 // due is false while not_before lies ahead. A row known to have another
 // content or tenant, a newer generation, a result, or a live lease is left
 // alone. publish_due is cleared: whoever claims has seen the message.
-var claimSQL = `
+//
+// The transaction does not wait for the disk, unless it put a job off: then the
+// worker acknowledges its delivery. A claim that a crash of the server takes
+// back had no effect that lasts: whatever comes of it (the start of a call, the
+// end of the attempt) is a later commit, and a commit that reaches the disk
+// takes all earlier ones with it. The worker is then fenced off, as if another
+// had the job, and the delivery that it did not acknowledge comes again.
+var claimSQL = perKeys(func(k keys) string {
+	return `
 WITH r AS (
     SELECT *, coalesce(not_before <= now(), true) AS due FROM ` + claimShape.source() + `
-), ` + keyOwnerSQL + `, claimed AS (
+)` + k.owners + `, claimed AS (
     INSERT INTO jobs AS j (` + jobColumns + `, state, attempt, worker, lease_until)
     SELECT
         ` + jobValues + `,
@@ -86,7 +95,7 @@ WITH r AS (
         CASE WHEN due THEN worker END,
         CASE WHEN due THEN now() + ` + leaseInterval + ` END
     FROM r
-    WHERE ` + keyIsFree + `
+    WHERE ` + k.free + `
     ORDER BY id
     ON CONFLICT (id) DO UPDATE SET
         state = CASE WHEN ` + rowDue + ` THEN 'running' ELSE 'retry_wait' END,
@@ -119,7 +128,11 @@ WITH r AS (
     JOIN r ON r.id = c.id
     WHERE c.state = 'running'
 )
-SELECT id, attempt, state, queued_at, cancel_requested FROM claimed`
+SELECT
+    id, attempt, state, queued_at, cancel_requested,
+    CASE WHEN state <> 'running' THEN set_config('synchronous_commit', 'on', true) END
+FROM claimed`
+})
 
 // rowDue is whether the stored job's time has come. Its not_before is the
 // claim's or, after a retry, later than that.
@@ -130,13 +143,15 @@ var leaseInterval = fmt.Sprintf("interval '%g seconds'", job.Lease.Seconds())
 func (s *Store) commitClaims(ctx context.Context, items []*claimItem) error {
 	sortByJob(items, func(c *claimItem) job.ID { return c.req.Job.ID })
 	batch := &pgx.Batch{}
+	batch.Queue(dontWaitSQL)
 	for _, round := range rounds(items, (*claimItem).names) {
 		rows, byID := make([][]any, len(round)), map[job.ID]*claimItem{}
 		for i, item := range round {
 			item.done, item.got = false, job.Claim{}
 			rows[i], byID[item.req.Job.ID] = item.columns(), item
 		}
-		batch.Queue(claimSQL, claimShape.arrays(rows)...).Query(func(rows pgx.Rows) error { return readClaims(rows, byID) })
+		keyed := slices.ContainsFunc(round, func(c *claimItem) bool { return c.row.keyDigest != nil })
+		batch.Queue(claimSQL[keyed], claimShape.arrays(rows)...).Query(func(rows pgx.Rows) error { return readClaims(rows, byID) })
 	}
 	return s.sendBatch(ctx, batch)
 }
@@ -159,7 +174,7 @@ func readClaims(rows pgx.Rows, byID map[job.ID]*claimItem) error {
 		var id [16]byte
 		var got job.Claim
 		var state job.State
-		if err := rows.Scan(&id, &got.Attempt, &state, &got.Queued, &got.CancelRequested); err != nil {
+		if err := rows.Scan(&id, &got.Attempt, &state, &got.Queued, &got.CancelRequested, nil); err != nil {
 			return err
 		}
 		got.Verdict = job.Claimed

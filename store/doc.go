@@ -9,6 +9,11 @@
 // the newest, or whose job has ended, changes nothing and returns
 // [job.ErrFenced]. All times are the database's clock.
 //
+// A claim is committed without waiting for the disk. A crash of the database's
+// server (not of a worker) may take the last moment's claims back; nothing that
+// came of them is lost with them, since each start of a call and each end of an
+// attempt waits for the disk, and with it for all that was committed before.
+//
 // # Everything may arrive twice
 //
 // Each method may be repeated after an error whose outcome is unknown. The

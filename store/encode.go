@@ -3,7 +3,6 @@ package store
 import (
 	"bytes"
 	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"strings"
 	"time"
@@ -123,15 +122,13 @@ type specRow struct {
 	lane      string
 }
 
+// newSpecRow takes the job's encoding as Encode gave it.
 func newSpecRow(j *job.Job, spec []byte) (specRow, error) {
-	hexDigest, err := j.ContentDigest()
+	digest, err := j.DigestEncoded(spec)
 	if err != nil {
-		return specRow{}, fmt.Errorf("digest job: %w", err)
+		return specRow{}, err
 	}
-	row := specRow{spec: spec, lane: j.Requires.Lane(), labels: "{}"}
-	if row.digest, err = hex.DecodeString(hexDigest); err != nil {
-		return specRow{}, fmt.Errorf("digest job: %w", err)
-	}
+	row := specRow{spec: spec, digest: digest[:], lane: j.Requires.Lane(), labels: "{}"}
 	if j.Key != "" {
 		sum := sha256.Sum256([]byte(j.Key))
 		row.keyDigest = sum[:]

@@ -243,7 +243,7 @@ func (s *Store) commitAnnounced(ctx context.Context, ids []job.ID) error {
 	batch := &pgx.Batch{}
 	// A mark lost in a crash costs a second announcement of the same result,
 	// which the queue drops; that is not worth a wait for the disk.
-	batch.Queue(`SELECT set_config('synchronous_commit', 'off', true)`)
+	batch.Queue(dontWaitSQL)
 	batch.Queue(`DELETE FROM announcements WHERE job = ANY($1::uuid[])`, rows)
 	return s.sendBatch(ctx, batch)
 }

@@ -14,16 +14,18 @@ type queuedRow struct {
 
 // recordSQL inserts what is new. A job whose key is another job's is left to
 // its claim, which ends it with a reason.
-var recordSQL = `
+var recordSQL = perKeys(func(k keys) string {
+	return `
 WITH r AS (
     SELECT * FROM ` + jobShape.source() + `
-), ` + keyOwnerSQL + `
+)` + k.owners + `
 INSERT INTO jobs (` + jobColumns + `, state)
 SELECT ` + jobValues + `, CASE WHEN not_before > now() THEN 'retry_wait' ELSE 'queued' END
 FROM r
-WHERE ` + keyIsFree + `
+WHERE ` + k.free + `
 ORDER BY id
 ON CONFLICT (id) DO NOTHING`
+})
 
 // RecordQueued makes rows for jobs that entered the queue, unless they have
 // one. A job that the database refuses is logged and left out, and costs the
@@ -83,13 +85,14 @@ func (s *Store) logUnrecorded(q job.Queued, err error) {
 }
 
 func (s *Store) insertQueued(ctx context.Context, queued []queuedRow) error {
-	rows := make([][]any, len(queued))
+	rows, keyed := make([][]any, len(queued)), false
 	for i, q := range queued {
+		keyed = keyed || q.keyDigest != nil
 		rows[i] = jobRow(q.Job, q.specRow, q.At, q.Generation)
 	}
 	var err error
 	for try := 0; try < maxTransient; try++ {
-		if _, err = s.exec(ctx, "record queued jobs", recordSQL, jobShape.arrays(rows)...); !isTransient(err) {
+		if _, err = s.exec(ctx, "record queued jobs", recordSQL[keyed], jobShape.arrays(rows)...); !isTransient(err) {
 			return err
 		}
 	}

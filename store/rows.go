@@ -62,8 +62,21 @@ const (
         queued_at, generation`
 )
 
-// keyOwnerSQL claims the keys of r. The CTE has a row for each key that is new
-// or another job's; only the latter is in that job's way.
+// keys are the parts of a statement about keys: owners claims those of r, in a
+// CTE that has a row for each key that is new or another job's, and free is
+// whether nobody else's is in the way of row r.
+type keys struct{ owners, free string }
+
+// perKeys makes a statement for rows without keys and one for rows of which
+// some have one: starting to write to a table costs as much as a row or two,
+// also when nothing is written, and most jobs have no key.
+func perKeys(sql func(keys) string) map[bool]string {
+	return map[bool]string{
+		false: sql(keys{free: "true"}),
+		true:  sql(keys{owners: ", " + keyOwnerSQL, free: keyIsFree}),
+	}
+}
+
 const (
 	keyOwnerSQL = `owner AS (
     INSERT INTO job_keys AS k (tenant, key_digest, job, content_digest)
