@@ -1,6 +1,7 @@
 package broker_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"slices"
@@ -56,6 +57,38 @@ func BenchmarkCall(b *testing.B) {
 	b.ReportMetric(float64(took[len(took)*99/100].Microseconds()), "µs-p99")
 	guest.Finish(1<<30, "1")
 	running.Wait()
+}
+
+// BenchmarkFrame is a frame's way into bytes and back.
+func BenchmarkFrame(b *testing.B) {
+	for _, size := range []int{100, 64 << 10, 1 << 20} {
+		body := bytes.Repeat([]byte{'x'}, size)
+		framed, err := broker.AppendFrame(nil, body)
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.Run(fmt.Sprint("append/", size), func(b *testing.B) {
+			b.SetBytes(int64(size))
+			b.ReportAllocs()
+			var buf []byte
+			for b.Loop() {
+				if buf, err = broker.AppendFrame(buf[:0], body); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+		b.Run(fmt.Sprint("read/", size), func(b *testing.B) {
+			b.SetBytes(int64(size))
+			b.ReportAllocs()
+			from := bytes.NewReader(nil)
+			for b.Loop() {
+				from.Reset(framed)
+				if _, err := broker.ReadFrame(from); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
 }
 
 func BenchmarkDecodeMessage(b *testing.B) {

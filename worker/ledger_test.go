@@ -136,7 +136,7 @@ type bench struct {
 	job    *job.Job
 }
 
-func newBench(t *testing.T, l *ledger, tools worker.ToolServer, script fake.Script, edit func(*job.Job, *worker.Config)) *bench {
+func newBench(t testing.TB, l *ledger, tools worker.ToolServer, script fake.Script, edit func(*job.Job, *worker.Config)) *bench {
 	t.Helper()
 	box := fake.New(fake.Config{Script: script, Isolation: job.IsolationStrong, Limits: job.KernelLimits()})
 	can, err := box.Probe(t.Context())
