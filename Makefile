@@ -135,9 +135,22 @@ containment-vm: setup-test ## the same for bubblewrap and forkserver, on a stock
 containment-vm-short:
 	@dev/vm.sh -r 'TestConformance/stories/(wall|memory|process|posture)' bubblewrap forkserver
 
+# Such as -quick, -only 'bubblewrap/.*/2slots', -parts control,floors, -million
+BENCH_FLAGS :=
+BENCHSTAT := golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c9c6c9d4da
+
 .PHONY: bench
-bench: setup build ## measure this machine; compare only the rows of one run
-	@go run ./integration/bench -bin bin
+bench: setup build ## measure this machine in 12 minutes, BENCH_FLAGS=-quick in 2; figures go to bench/
+	@go run ./integration/bench -bin bin $(BENCH_FLAGS)
+
+.PHONY: bench-page
+bench-page: setup build ## the same, and make the tables of PERFORMANCE.md of it
+	@go run ./integration/bench -bin bin -json bench/reference.json -write PERFORMANCE.md $(BENCH_FLAGS)
+
+.PHONY: bench-compare
+bench-compare: ## compare two runs: OLD=bench/a.json NEW=bench/b.json
+	@: "$${OLD:?names the figures of the run before, such as bench/reference.json}" "$${NEW:?names those of the run after}"; \
+	go run $(BENCHSTAT) "$${OLD%.*}.txt" "$${NEW%.*}.txt"
 
 .PHONY: lint
 lint: check ## staticcheck, and go.mod as go mod tidy would have it

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -23,10 +25,49 @@ import (
 // pool is a standalone Airlock in a process of its own, and a submitter's
 // connection to it.
 type pool struct {
-	cmd   *exec.Cmd
-	dir   string
+	*worker
+	dir string
+	// env is what others need to join it.
+	env   []string
 	queue *queue.Queue
 	close func()
+}
+
+// worker is a worker's process.
+type worker struct{ cmd *exec.Cmd }
+
+func startWorker(ctx context.Context, bin string, env []string, args ...string) (*worker, error) {
+	w := &worker{cmd: exec.CommandContext(ctx, filepath.Join(bin, "worker"), args...)}
+	w.cmd.Env = append(os.Environ(), env...)
+	w.cmd.Cancel = func() error { return w.cmd.Process.Signal(syscall.SIGTERM) }
+	w.cmd.WaitDelay = patience
+	var talk bytes.Buffer
+	w.cmd.Stderr = &talk
+	stdout, err := w.cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := w.cmd.Start(); err != nil {
+		return nil, fmt.Errorf("start the worker (make build builds it): %w", err)
+	}
+	lines := bufio.NewScanner(stdout)
+	for lines.Scan() {
+		if lines.Text() == "ready" {
+			return w, nil
+		}
+	}
+	w.stop()
+	return nil, fmt.Errorf("the worker ended before it was ready: %s", strings.TrimSpace(talk.String()))
+}
+
+// patience is how long a worker may take to end what it started.
+const patience = time.Minute
+
+func (w *worker) pid() int { return w.cmd.Process.Pid }
+
+func (w *worker) stop() {
+	_ = w.cmd.Process.Signal(syscall.SIGTERM)
+	_ = w.cmd.Wait()
 }
 
 func startPool(ctx context.Context, bin string, args ...string) (*pool, error) {
@@ -34,27 +75,19 @@ func startPool(ctx context.Context, bin string, args ...string) (*pool, error) {
 	if err != nil {
 		return nil, err
 	}
+	p := &pool{dir: dir, close: func() {}}
 	if err := os.Chmod(dir, 0o755); err != nil {
-		return nil, err
+		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
 	args = append([]string{"--standalone", "--data", dir, "--listen-nats", "127.0.0.1:0", "--log-level", "warn"}, args...)
-	p := &pool{cmd: exec.CommandContext(ctx, filepath.Join(bin, "worker"), args...), dir: dir, close: func() {}}
-	p.cmd.Stderr = os.Stderr
-	stdout, err := p.cmd.StdoutPipe()
-	if err != nil {
+	if p.worker, err = startWorker(ctx, bin, nil, args...); err != nil {
+		return nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	if err := p.attach(ctx); err != nil {
+		p.stop()
 		return nil, err
 	}
-	if err := p.cmd.Start(); err != nil {
-		return nil, err
-	}
-	lines := bufio.NewScanner(stdout)
-	for lines.Scan() {
-		if lines.Text() == "ready" {
-			return p, p.attach(ctx)
-		}
-	}
-	p.stop()
-	return nil, errors.New("the worker ended before it was ready")
+	return p, nil
 }
 
 func (p *pool) attach(ctx context.Context) error {
@@ -62,6 +95,7 @@ func (p *pool) attach(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	p.env = strings.Fields(string(raw))
 	url, _, _ := strings.Cut(strings.TrimPrefix(string(raw), "AIRLOCK_NATS="), "\n")
 	nc, err := queue.Connect(ctx, url, "bench", zerolog.Nop())
 	if err != nil {
@@ -74,14 +108,23 @@ func (p *pool) attach(ctx context.Context) error {
 
 func (p *pool) stop() {
 	p.close()
-	_ = p.cmd.Process.Signal(syscall.SIGTERM)
-	_ = p.cmd.Wait()
+	p.worker.stop()
 	_ = os.RemoveAll(p.dir)
 }
 
+// postgres are the processes of the private Postgres.
+func (p *pool) postgres() (pids []int) {
+	for _, q := range below(processes(), p.pid()) {
+		if isPostgres(q) {
+			pids = append(pids, q.pid)
+		}
+	}
+	return pids
+}
+
 // watch hands each result of a batch to its submitter.
-func (p *pool) watch(ctx context.Context, batch string, seen func(*job.Result) error) error {
-	results, err := p.queue.Results(ctx, job.DefaultTenant, batch, job.ID{})
+func (p *pool) watch(ctx context.Context, tenant, batch string, seen func(*job.Result) error) error {
+	results, err := p.queue.Results(ctx, tenant, batch, job.ID{})
 	if err != nil {
 		return err
 	}
@@ -100,58 +143,99 @@ func (p *pool) watch(ctx context.Context, batch string, seen func(*job.Result) e
 	}
 }
 
+// round is one series that runs.
+type round struct {
+	*figure
+	pool  *pool
+	batch string
+	// window has a place for each job in flight.
+	window    chan struct{}
+	submitted sync.Map // job.ID → time.Time
+	issued    atomic.Int64
+}
+
 var errAllSeen = errors.New("all results are there")
 
 // run takes a figure: with one job in flight, each is submitted when the
 // result of the one before was seen.
 func (p *pool) run(ctx context.Context, s series) (*figure, error) {
-	batch := "bench-" + job.NewID().String()
+	before := spentBy(p.pid())
+	r := &round{figure: newFigure(s), pool: p, batch: "bench-" + job.NewID().String(), window: make(chan struct{}, s.inFlight)}
 	group, ctx := errgroup.WithContext(ctx)
-	window := make(chan struct{}, s.inFlight)
-	var submitted sync.Map
-	f := newFigure(s)
-	left := s.count
-	group.Go(func() error {
-		return p.watch(ctx, batch, func(r *job.Result) error {
-			if began, ok := submitted.LoadAndDelete(r.Job); ok {
-				f.add(time.Since(began.(time.Time)), r.Usage.Startup.Std())
-				<-window
-			}
-			if left--; left == 0 {
-				return errAllSeen
-			}
-			return nil
-		})
-	})
-	submitters := min(s.inFlight, 16)
-	for i := range submitters {
-		share := s.count / submitters
-		if i == 0 {
-			share += s.count % submitters
-		}
-		group.Go(func() error { return p.submit(ctx, s, batch, share, window, &submitted) })
-	}
+	group.Go(func() error { return p.watch(ctx, job.DefaultTenant, r.batch, r.end) })
+	group.Go(func() error { return r.submitAll(ctx) })
 	if err := group.Wait(); !errors.Is(err, errAllSeen) {
 		return nil, fmt.Errorf("%s: %w", s.name, err)
 	}
-	return f.done(), nil
+	if len(r.jobs) == 0 {
+		return nil, fmt.Errorf("%s: no job ended in %s", s.name, s.lasting)
+	}
+	r.spent = spentBy(p.pid()).since(before)
+	return r.figure, nil
 }
 
-func (p *pool) submit(ctx context.Context, s series, batch string, count int, window chan struct{}, submitted *sync.Map) error {
-	for range count {
-		select {
-		case window <- struct{}{}:
-		case <-ctx.Done():
-			return nil
+func (r *round) end(result *job.Result) error {
+	began, ok := r.submitted.LoadAndDelete(result.Job)
+	if !ok {
+		return nil // told twice
+	}
+	r.add(time.Since(began.(time.Time)), result.Usage.Startup.Std(), result.Usage.CPU.Std())
+	<-r.window
+	if r.each != nil {
+		return r.each(result)
+	}
+	return nil
+}
+
+// maxSubmitters bounds the goroutines that submit.
+const maxSubmitters = 16
+
+func (r *round) submitAll(ctx context.Context) error {
+	group, groupCtx := errgroup.WithContext(ctx)
+	for range min(r.inFlight, maxSubmitters) {
+		group.Go(func() error { return r.submit(groupCtx) })
+	}
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	for range r.inFlight { // each place that is free is a job that ended
+		if err := r.enter(ctx); err != nil {
+			return err
 		}
-		time.Sleep(s.gap)
-		one := s.job
-		one.ID, one.Batch = job.NewID(), batch
+	}
+	return errAllSeen
+}
+
+func (r *round) enter(ctx context.Context) error {
+	select {
+	case r.window <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// more reports whether one more job is to be submitted.
+func (r *round) more() bool {
+	if r.lasting > 0 {
+		return time.Since(r.began) < r.lasting
+	}
+	return r.issued.Add(1) <= int64(r.count)
+}
+
+func (r *round) submit(ctx context.Context) error {
+	for r.more() {
+		if err := r.enter(ctx); err != nil {
+			return err
+		}
+		time.Sleep(r.gap)
+		one := r.job
+		one.ID, one.Batch = job.NewID(), r.batch
 		if err := one.Prepare(time.Now()); err != nil {
 			return err
 		}
-		submitted.Store(one.ID, time.Now())
-		if _, err := p.queue.Submit(ctx, &one, queue.SubmitOptions{}); err != nil {
+		r.submitted.Store(one.ID, time.Now())
+		if _, err := r.pool.queue.Submit(ctx, &one, queue.SubmitOptions{}); err != nil {
 			return err
 		}
 	}

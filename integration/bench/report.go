@@ -1,141 +1,124 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"os"
-	"runtime"
+	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
-	"github.com/jedib0t/go-pretty/v6/table"
 )
 
-// machine is what was measured on.
-type machine struct {
-	Time   time.Time `json:"time"`
-	CPU    string    `json:"cpu,omitzero"`
-	Cores  int       `json:"cores"`
-	System string    `json:"system"`
-	Kernel string    `json:"kernel,omitzero"`
-	Go     string    `json:"go"`
-	Docker string    `json:"docker,omitzero"`
-	// Load is that of the last minute before: figures of a busy machine say
-	// nothing.
-	Load string `json:"load,omitzero"`
-}
-
-// thisMachine asks Linux's proc; elsewhere those facts stay empty.
-func thisMachine(ctx context.Context) machine {
-	load, _, _ := strings.Cut(firstLine("/proc/loadavg"), " ")
-	return machine{
-		Time: time.Now().UTC().Truncate(time.Second), CPU: cpuModel(), Cores: runtime.NumCPU(),
-		System: runtime.GOOS + "/" + runtime.GOARCH, Kernel: firstLine("/proc/sys/kernel/osrelease"),
-		Go: runtime.Version(), Docker: engineVersion(ctx), Load: load,
-	}
-}
-
-func cpuModel() string {
-	info, _ := os.ReadFile("/proc/cpuinfo")
-	for line := range strings.Lines(string(info)) {
-		if name, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(name) == "model name" {
-			return strings.TrimSpace(value)
-		}
-	}
-	return ""
-}
-
-func firstLine(path string) string {
-	text, _ := os.ReadFile(path)
-	line, _, _ := strings.Cut(string(text), "\n")
-	return line
-}
-
-func (m machine) String() string {
-	s := fmt.Sprintf("%s, %d × %s, %s, kernel %s, %s", m.Time.Format(time.DateTime), m.Cores, orUnknown(m.CPU), m.System, orUnknown(m.Kernel), m.Go)
-	if m.Docker != "" {
-		s += ", engine " + m.Docker
-	}
-	return s + ", load " + orUnknown(m.Load)
-}
-
-func orUnknown(s string) string {
-	if s == "" {
-		return "unknown"
-	}
-	return s
-}
-
-// report is all that is printed.
+// report is all that one run measured.
 type report struct {
-	Machine machine  `json:"machine"`
-	Rows    []row    `json:"rows"`
-	Notes   []string `json:"notes,omitzero"`
-	// parts are where the rows of a part begin.
-	parts []int
+	Machine machine `json:"machine"`
+	// Quick, Scale, Parts and Only are the flags that the run had.
+	Quick   bool      `json:"quick"`
+	Scale   float64   `json:"scale"`
+	Parts   string    `json:"parts,omitzero"`
+	Only    string    `json:"only,omitzero"`
+	Goals   []verdict `json:"goals"`
+	Rows    []row     `json:"rows"`
+	Weights []weight  `json:"weights"`
+	Loads   []load    `json:"loads"`
+	// Notes say what is missing, and why.
+	Notes []string `json:"notes"`
 }
 
-func (r *report) add(figures []*figure) {
-	r.parts = append(r.parts, len(r.Rows))
-	for _, f := range figures {
-		r.Rows = append(r.Rows, f.row())
-	}
+func (r *report) add(all ...row) { r.Rows = append(r.Rows, all...) }
+
+func (r *report) absent(what, why string) {
+	r.Notes = append(r.Notes, fmt.Sprintf("no rows for %s: %s", what, why))
 }
 
-// containerWork is the processor time that a container costs the engine,
-// measured on an engine 20.10 with runc; see what backends/README.md says.
-const containerWork = 0.125
-
-// compare notes what the rows of this run say of each other.
-func (r *report) compare() {
+func (r *report) byID() map[string]row {
 	rows := map[string]row{}
 	for _, row := range r.Rows {
 		rows[row.ID] = row
 	}
-	note := func(text string, args ...any) { r.Notes = append(r.Notes, fmt.Sprintf(text, args...)) }
-	if bare, ok := rows["bubblewrap_bare"]; ok {
-		idle := rows["bubblewrap_idle"]
-		note("bubblewrap over bwrap by hand, one after the other, p50: %+.2f ms (%.2f times)", idle.P50-bare.P50, idle.P50/bare.P50)
-		note("bubblewrap with 2 slots against bwrap by hand, jobs/s: %.2f times", rows["bubblewrap_sustained"].Rate/bare.Rate)
-	}
-	if bare, ok := rows["docker_bare"]; ok {
-		note("docker pooled against docker run by hand, p50: %.2f times as long; cold: %.2f times", rows["docker_pooled"].P50/bare.P50, rows["docker_cold"].P50/bare.P50)
-		note("a pool hides how long a container takes to start, not the %.0f ms or so of processor time: %d processors give at most about %.0f containers/s",
-			containerWork*1e3, r.Machine.Cores, float64(r.Machine.Cores)/containerWork)
-	}
+	return rows
 }
 
-func (r *report) render() string {
-	t := table.NewWriter()
-	t.SetStyle(table.StyleLight)
-	t.AppendHeader(table.Row{"what", "jobs", "p50 ms", "p99 ms", "start p50", "start p99", "jobs/s", "target"})
-	for i, f := range r.Rows {
-		if i > 0 && slices.Contains(r.parts, i) {
-			t.AppendSeparator()
+// isOf reports whether the row's ID begins with one of the prefixes.
+func (r row) isOf(prefixes []string) bool {
+	return slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(r.ID, p) })
+}
+
+// of are the rows of one curve.
+func (r *report) of(prefix string) (rows []row) {
+	for _, row := range r.Rows {
+		if row.isOf([]string{prefix}) {
+			rows = append(rows, row)
 		}
-		t.AppendRow(table.Row{
-			f.Name, f.Jobs, number(&f.P50), number(&f.P99), number(f.StartP50), number(f.StartP99), fmt.Sprintf("%.1f", f.Rate), f.Target,
-		})
 	}
-	lines := append([]string{r.Machine.String(), t.Render(), "start: from the claim of a job to its guest's first frame"}, r.Notes...)
-	return strings.Join(lines, "\n")
+	return rows
 }
 
-// number is empty for one that was not measured.
-func number(f *float64) string {
-	if f == nil {
-		return ""
+// curves are the rows that have tables of their own.
+var curves = []string{"scaling/", "sustained/", "output/", "calls/"}
+
+// figures are all other rows.
+func (r *report) figures() (rows []row) {
+	for _, row := range r.Rows {
+		if !row.isOf(curves) {
+			rows = append(rows, row)
+		}
 	}
-	return fmt.Sprintf("%.2f", *f)
+	return rows
 }
 
+func readReport(path string) (*report, error) {
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	r := &report{}
+	if err := json.Unmarshal(raw, r, json.RejectUnknownMembers(true)); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return r, nil
+}
+
+// writeJSON writes the figures, and beside them what benchstat reads.
 func (r *report) writeJSON(path string) error {
 	text, err := json.Marshal(r, jsontext.WithIndent("  "))
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(path, append(text, '\n'), 0o644)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	if err := os.WriteFile(path, append(text, '\n'), 0o644); err != nil {
+		return err
+	}
+	return os.WriteFile(benchPath(path), []byte(r.benchmarks()), 0o644)
 }
+
+// benchPath is where the figures go for benchstat.
+func benchPath(path string) string { return strings.TrimSuffix(path, ".json") + ".txt" }
+
+// benchmarks are the samples in the format of Go's benchmarks. The commit is
+// left out: benchstat compares nothing across different facts.
+func (r *report) benchmarks() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "goos: %s\ngoarch: %s\npkg: airlock/integration/bench\ncpu: %s\n", before(r.Machine.System), after(r.Machine.System), r.Machine.CPU)
+	b.WriteString("Unit jobs/s better=higher\nUnit p50-ns/op better=lower\nUnit p99-ns/op better=lower\n")
+	for _, row := range r.Rows {
+		for _, s := range row.Samples {
+			fmt.Fprintf(&b, "Benchmark%s %d %.0f ns/op %.0f p50-ns/op %.0f p99-ns/op", benchName(row.ID), s.Jobs, s.Mean*1e6, s.P50*1e6, s.P99*1e6)
+			if s.Rate > 0 {
+				fmt.Fprintf(&b, " %.2f jobs/s", s.Rate)
+			}
+			b.WriteByte('\n')
+		}
+	}
+	return b.String()
+}
+
+func before(system string) string { s, _, _ := strings.Cut(system, "/"); return s }
+func after(system string) string  { _, s, _ := strings.Cut(system, "/"); return s }
+
+// benchName starts with a capital, without which it is no benchmark's.
+func benchName(id string) string { return strings.ToUpper(id[:1]) + id[1:] }
