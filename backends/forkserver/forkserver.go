@@ -72,7 +72,8 @@ type Config struct {
 	// TenantTemplates gives each tenant templates of its own.
 	TenantTemplates bool
 	// MaxGuests and MaxAge say when a slot is replaced; the defaults are 100
-	// guests and 10 minutes. A template is after MaxAge, too.
+	// guests and 10 minutes. A template is after MaxAge, or a hundred times
+	// as many guests.
 	MaxGuests int
 	MaxAge    time.Duration
 }

@@ -122,8 +122,18 @@ func (r *ready) capabilities(labels map[string]string) backends.Capabilities {
 		},
 		Isolated: job.Isolated{
 			Level: job.IsolationStrong, Version: r.python.Version, Kernel: guestproc.Kernel(), Python: r.python.Version,
+			Runtime: r.runtime(),
 		},
 	}
 	r.fence.Describe(&caps)
 	return caps
+}
+
+// runtime says who guests are on the host, which is what differs between a
+// worker that is root and one that is not.
+func (r *ready) runtime() string {
+	if r.ids == nil {
+		return "forked, as the worker's user"
+	}
+	return "forked, as a user of its slot's"
 }

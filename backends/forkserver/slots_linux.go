@@ -88,6 +88,7 @@ func (p *slots) stale(s *slot) bool {
 // give takes a slot back that may be used again, or ends it.
 func (p *slots) give(s *slot, sound bool) error {
 	p.mu.Lock()
+	s.template.guests++
 	var old []*slot
 	if sound && !p.stale(s) {
 		p.idle = append(p.idle, s)

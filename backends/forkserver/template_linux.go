@@ -35,8 +35,10 @@ type template struct {
 	mu      sync.Mutex
 	control *control
 	// slots counts those that live, and the one who makes one; with the last,
-	// a template that is retired ends. The mutex of slots guards both.
+	// a template that is retired ends. guests counts those that ran. The mutex
+	// of slots guards the three.
 	slots   int
+	guests  int
 	retired bool
 }
 

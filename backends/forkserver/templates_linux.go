@@ -44,7 +44,7 @@ func (p *slots) current(k kind) (*template, *starting, error) {
 	}
 	t := p.templates[k]
 	alive := t != nil && !t.ended()
-	if !alive || time.Since(t.born) > p.ready.config.MaxAge {
+	if !alive || p.old(t) {
 		p.start(k)
 	}
 	if !alive {
@@ -52,6 +52,17 @@ func (p *slots) current(k kind) (*template, *starting, error) {
 	}
 	t.slots++
 	return t, nil, nil
+}
+
+// slotsPerTemplate says how many guests a template has: as many as so many
+// slots.
+const slotsPerTemplate = 100
+
+// old reports whether another template is to take this one's place. p.mu is
+// held.
+func (p *slots) old(t *template) bool {
+	c := p.ready.config
+	return time.Since(t.born) > c.MaxAge || t.guests >= c.MaxGuests*slotsPerTemplate
 }
 
 // start begins to start a template, unless one is. p.mu is held.
@@ -76,7 +87,7 @@ func (p *slots) started(k kind, t *template, err error) {
 	old := p.templates[k]
 	if err != nil {
 		if old != nil {
-			old.born = old.born.Add(retryTime)
+			old.born, old.guests = time.Now().Add(retryTime-p.ready.config.MaxAge), 0
 		}
 		p.mu.Unlock()
 		p.ready.config.Log.Warn().Err(err).Str("template", job.Printable(k.template, 40)).Msg("template not started")
