@@ -5,10 +5,10 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io/fs"
 	"path"
 	"slices"
 	"strings"
+	"unicode/utf8"
 )
 
 // Piece is what a guest says of one of its files, in one frame: a part of its
@@ -159,7 +159,7 @@ func badPath(name string) string {
 	switch {
 	case name == "" || len(name) > MaxPath:
 		return "want a path of 1 to 512 bytes"
-	case name == "." || !fs.ValidPath(name):
+	case !utf8.ValidString(name) || !plain(name):
 		return "not a plain path below the workspace"
 	case strings.ContainsAny(name, "\\\x00"):
 		return "holds a NUL or a backslash"

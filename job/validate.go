@@ -205,7 +205,7 @@ func (j *Job) checkFiles(time.Time) *FieldError {
 			return fieldErrorf(field, "want 1 to 512 bytes")
 		case strings.ContainsRune(f.Path, 0) || strings.ContainsRune(f.Path, '\\'):
 			return fieldErrorf(field, "holds a NUL or a backslash")
-		case path.IsAbs(f.Path) || path.Clean(f.Path) != f.Path || f.Path == "." || strings.HasPrefix(f.Path, "../") || f.Path == "..":
+		case !plain(f.Path):
 			return fieldErrorf(field, "%q is not a plain path below /workspace", Printable(f.Path, 100))
 		case seen[f.Path]:
 			return fieldErrorf(field, "%q is there twice", Printable(f.Path, 100))
@@ -226,6 +226,11 @@ func (j *Job) checkFiles(time.Time) *FieldError {
 		seen[f.Path] = true
 	}
 	return nil
+}
+
+// plain reports whether a path leads below where it starts, by names only.
+func plain(name string) bool {
+	return !path.IsAbs(name) && path.Clean(name) == name && name != "." && name != ".." && !strings.HasPrefix(name, "../")
 }
 
 func (j *Job) checkTools(time.Time) *FieldError {

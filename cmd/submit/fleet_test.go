@@ -3,8 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"strings"
 	"sync"
@@ -254,46 +252,6 @@ func (f *fleet) perform(ctx context.Context, j *job.Job, stop <-chan struct{}) *
 		r.Value = echo(j)
 	}
 	return r
-}
-
-// filesOf makes files that came back of "PATH=CONTENT" and "PATH!REASON",
-// apart by commas.
-func filesOf(list string) []job.Artifact {
-	var files []job.Artifact
-	for entry := range strings.SplitSeq(list, ",") {
-		if path, why, refused := strings.Cut(entry, "!"); refused {
-			files = append(files, job.Artifact{Path: path, Size: 7, Reason: job.Reason(why)})
-			continue
-		}
-		path, content, _ := strings.Cut(entry, "=")
-		sum := sha256.Sum256([]byte(content))
-		files = append(files, job.Artifact{
-			Path: path, Size: job.Size(len(content)), SHA256: hex.EncodeToString(sum[:]), Content: []byte(content),
-		})
-	}
-	return files
-}
-
-// artifact answers with a file's content; that of a path which starts with
-// "forged" is another.
-func (f *fleet) artifact(_ context.Context, _ string, request []byte) (any, error) {
-	var req artifactRequest
-	if err := job.DecodeStrict(request, &req); err != nil {
-		return nil, err
-	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if r := f.results[req.ID]; r != nil {
-		for _, x := range r.Artifacts {
-			if x.Path == req.Path && strings.HasPrefix(x.Path, "forged") {
-				return map[string][]byte{"content": []byte("forged")}, nil
-			}
-			if x.Path == req.Path && x.Reason == "" && !strings.HasPrefix(x.Path, "lost") {
-				return map[string][]byte{"content": x.Content}, nil
-			}
-		}
-	}
-	return nil, notFound("no such file")
 }
 
 // echo is the job as the worker got it.

@@ -20,8 +20,9 @@
 // The guest says hello at once and then waits for its job, so it can be
 // started ahead of it. It exits with 0 after a value, with 1 after an
 // exception, with the program's own code after sys.exit, in which case there is
-// no result, and with ExitNoWorker when the conversation failed. Whatever it
-// says or does is the word of the user's code: it guards nothing.
+// no result, and with ExitNoWorker when the conversation failed. The files that
+// a job collects are sent before the result, after a value or an exception.
+// Whatever it says or does is the word of the user's code: it guards nothing.
 package guest
 
 import "embed"
