@@ -21,7 +21,6 @@ var artifactsSQL = `
 INSERT INTO artifacts (job, attempt, path, content, sha256)
 SELECT r.job, r.number, r.path, r.content, r.sha256
 FROM ` + artifactShape.source() + `
-JOIN jobs j ON j.id = r.job AND j.ended_by = r.number
 JOIN attempts a ON a.job = r.job AND a.number = r.number AND a.worker = r.worker AND a.outcome = 'finished'
 ON CONFLICT (job, attempt, path) DO NOTHING`
 
