@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -14,6 +15,8 @@ import (
 type visit struct {
 	// spared is the process that lives there, and stays.
 	spared int
+	// mu guards before: a visit may begin anew while its time is watched.
+	mu sync.Mutex
 	// before is what the group had counted when the guest came.
 	before Usage
 	// peak is the descriptor by which a newer kernel of version 2 counts the
@@ -61,6 +64,8 @@ func (g *Group) Restart() error {
 	if err != nil {
 		return fmt.Errorf("read control group: %w", err)
 	}
+	g.visit.mu.Lock()
+	defer g.visit.mu.Unlock()
 	g.visit.before = before
 	return nil
 }
@@ -83,7 +88,13 @@ func (g *Group) cpuBefore() time.Duration {
 	if g.visit == nil {
 		return 0
 	}
-	return g.visit.before.CPU
+	return g.visit.start().CPU
+}
+
+func (v *visit) start() Usage {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.before
 }
 
 func (g *Group) spared() int {
@@ -98,7 +109,7 @@ func (g *Group) sinceVisit(u Usage) Usage {
 	if g.visit == nil {
 		return u
 	}
-	b := g.visit.before
+	b := g.visit.start()
 	u.CPU -= b.CPU
 	u.OOMKills -= b.OOMKills
 	u.ProcessesFull -= b.ProcessesFull
