@@ -32,7 +32,7 @@ func (b *Backend) Probe(ctx context.Context) (backends.Capabilities, error) {
 		if err := r.probe(ctx); err != nil {
 			return backends.Capabilities{}, err
 		}
-		return r.capabilities(r.offered()), nil
+		return r.capabilities(r.offered(ctx)), nil
 	})
 }
 

@@ -76,7 +76,14 @@ type Config struct {
 	// as many guests.
 	MaxGuests int
 	MaxAge    time.Duration
+
+	// startTime bounds each step of a start.
+	startTime time.Duration
 }
+
+// startTime is the default. A template with big modules takes a second, on a
+// machine that has time for it.
+const startTime = 30 * time.Second
 
 func (c Config) withDefaults() Config {
 	if c.Cores <= 0 {
@@ -87,6 +94,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.MaxAge <= 0 {
 		c.MaxAge = 10 * time.Minute
+	}
+	if c.startTime <= 0 {
+		c.startTime = startTime
 	}
 	return c
 }

@@ -78,7 +78,7 @@ func buildRoot(order launchOrder) error {
 	// its own, and the filter is the fence.
 	_ = os.WriteFile("/proc/sys/user/max_user_namespaces", []byte("0"), 0)
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
-		return fmt.Errorf("make mounts private: %w", err)
+		return fmt.Errorf("make mounts private: %w%s", err, hint(err, os.ReadFile))
 	}
 	// Over a directory that every host has and nothing is bound from.
 	const root = "/sys"

@@ -1,6 +1,7 @@
 package forkserver
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -19,11 +20,27 @@ func (g *forked) checkPosture() error {
 			err = errors.Join(err, unknown, fmt.Errorf("the guest shares its slot's %s namespace", name))
 		}
 	}
+	err = errors.Join(err, g.checkGroups())
 	if err != nil {
 		return fmt.Errorf("the guest is not confined: %w", err)
 	}
 	return nil
 }
+
+// checkGroups looks whether the guest was born in the groups that the worker
+// limits: a service manager may have moved the slot to others.
+func (g *forked) checkGroups() error {
+	if g.slot.group == nil {
+		return nil
+	}
+	groups, err := groupsOf(g.pid)
+	if err == nil && !bytes.Equal(groups, g.slot.home) {
+		err = errors.New("the guest is not in its slot's control groups")
+	}
+	return err
+}
+
+func groupsOf(pid int) ([]byte, error) { return os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid)) }
 
 // own are the namespaces that a guest does not have from its slot.
 var own = [...]string{"mnt", "pid"}

@@ -94,15 +94,17 @@ func (r *ready) probe(ctx context.Context) error {
 		return r.run(ctx, task)
 	})
 	if err != nil {
-		return err
+		// It is prepared anew before the next: many that fail are not to leave
+		// a template each.
+		return errors.Join(err, r.slots.rest())
 	}
 	return nil
 }
 
 // offered starts the named templates and returns the labels of those that can
 // be.
-func (r *ready) offered() map[string]string {
-	wrong := r.slots.try()
+func (r *ready) offered(ctx context.Context) map[string]string {
+	wrong := r.slots.try(ctx)
 	labels := map[string]string{}
 	for name := range r.config.Templates {
 		if err := wrong[name]; err != nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"sync"
 	"syscall"
 	"time"
 
@@ -30,8 +31,14 @@ const tries = 3
 func (r *ready) run(ctx context.Context, task backends.Task) (backends.Outcome, error) {
 	var errs []error
 	for range tries {
-		s, err := r.slots.take(kindOf(task))
-		if err != nil {
+		s, err := r.slots.take(ctx, kindOf(task))
+		switch {
+		case err != nil && ctx.Err() != nil:
+			return backends.Outcome{Cause: backends.Killed, Signal: "SIGKILL"}, nil
+		case errors.Is(err, errNotForked):
+			errs = append(errs, err)
+			continue
+		case err != nil:
 			return backends.Outcome{}, errors.Join(append(errs, err)...)
 		}
 		g := &forked{ready: r, slot: s, limits: task.Limits}
@@ -50,7 +57,9 @@ type forked struct {
 	*ready
 	slot   *slot
 	limits job.Limits
-	visit  *cgroup.Group
+	// bound is that of processor time of a guest whose job came before it spoke.
+	bound *guestproc.Bounds
+	visit *cgroup.Group
 	// main is the guest, once it has spoken.
 	main    *guestproc.Main
 	pid     int
@@ -63,6 +72,11 @@ type forked struct {
 	end    *ended
 	lost   error
 	ending guestproc.Ending
+
+	// limiting guards the slot's limits while the guest runs, and over, which
+	// is set when they are lifted for its end.
+	limiting sync.Mutex
+	over     bool
 }
 
 func (g *forked) run(ctx context.Context, task backends.Task) (backends.Outcome, error) {
@@ -90,7 +104,9 @@ func (g *forked) run(ctx context.Context, task backends.Task) (backends.Outcome,
 		Kill:    func(context.Context) error { return nil },
 	}
 	var err error
-	if g.ending, err = guest.Run(ctx); err != nil {
+	g.ending, err = guest.Run(ctx)
+	g.slot.lost = g.orphaned()
+	if err != nil {
 		return backends.Outcome{}, g.explain(err)
 	}
 	return g.outcome()
@@ -101,7 +117,7 @@ func (g *forked) start(files []*os.File) (guestproc.Process, error) {
 	if err := g.slot.control.send(order{Guest: g.order()}, files...); err != nil {
 		return nil, fmt.Errorf("%w: %w", errNotForked, err)
 	}
-	a, _, err := g.slot.control.receive(startTime)
+	a, _, err := g.slot.control.receive(g.config.startTime)
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("%w: %w", errNotForked, err)
@@ -139,6 +155,19 @@ func (g *forked) await() {
 	}
 }
 
+// orphaned reports whether the slot has not told of its guest's end.
+func (g *forked) orphaned() bool {
+	if g.exited == nil {
+		return false // there was none
+	}
+	select {
+	case <-g.exited:
+		return g.lost != nil
+	default:
+		return true
+	}
+}
+
 // Pid implements guestproc.Process, as do the methods below.
 func (g *forked) Pid() int { return 0 }
 
@@ -158,6 +187,9 @@ func (g *forked) Ended() (*os.ProcessState, error) { return nil, nil }
 // unthrottle lifts the rate, since a group that has used up its share would do
 // as it is told up to a tenth of a second later.
 func (g *forked) unthrottle() {
+	g.limiting.Lock()
+	defer g.limiting.Unlock()
+	g.over = true
 	if g.slot.group != nil {
 		g.slot.group.Unthrottle()
 		g.slot.has = cgroup.Limits{}
@@ -167,14 +199,37 @@ func (g *forked) unthrottle() {
 // limit sets a guest's limits when its job comes. What it was started for is
 // not counted then.
 func (g *forked) limit(l job.Limits) error {
+	g.limiting.Lock()
+	defer g.limiting.Unlock()
+	switch {
+	case g.over:
+		return errors.New("the guest is being ended")
+	case g.slot.group == nil && l.Memory > g.limits.Memory:
+		return errors.New("the guest's address space is bounded and cannot grow")
+	}
 	g.limits = l
 	if err := g.slot.limit(l, g.config.Cores); err != nil {
 		return err
 	}
-	if err := guestproc.NewBounds(l, true).LowerCPU(g.pid, g.slot.account); err != nil || g.visit == nil {
-		return err
+	bounds := guestproc.NewBounds(l, true)
+	if g.bound = &bounds; g.pid != 0 {
+		if err := g.lowerCPU(); err != nil {
+			return err
+		}
+	}
+	if g.visit == nil {
+		return nil
 	}
 	return g.visit.Restart()
+}
+
+// lowerCPU sets the bound that the job brought, once it is known which process
+// is the guest: 0 would be ourselves.
+func (g *forked) lowerCPU() error {
+	if g.bound == nil {
+		return nil
+	}
+	return g.bound.LowerCPU(g.pid, g.slot.account)
 }
 
 // spoke looks at the guest from outside before anything of the job is in it.
@@ -184,7 +239,7 @@ func (g *forked) spoke(pid int) error {
 		return errors.New("the guest cannot be watched")
 	}
 	g.disks.Open(pid, rootfs.Writable())
-	return g.checkPosture()
+	return errors.Join(g.checkPosture(), g.lowerCPU())
 }
 
 // outcome puts together what the slot and the group report.

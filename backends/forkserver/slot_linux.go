@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"syscall"
 	"time"
 
@@ -31,6 +32,10 @@ type slot struct {
 	process    *guestproc.Main
 	pid        int
 	namespaces map[string]string
+	// home is what the kernel says of the groups that the slot was put into.
+	home []byte
+	// lost is set when the slot is gone that would have ended its guest.
+	lost bool
 	// group is nil where there are no control groups; has is what it was
 	// given last.
 	group *cgroup.Group
@@ -62,8 +67,13 @@ func (s *slot) start(r *ready) error {
 	if err := s.fork(); err != nil {
 		return err
 	}
-	hello, pid, err := s.control.receive(startTime)
-	if err != nil || !hello.Hello || pid == 0 {
+	hello, pid, err := s.control.receive(r.config.startTime)
+	switch {
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return fmt.Errorf("%w: it does not fork: %w", errBadTemplate, err)
+	case hello.Failed != nil:
+		return errors.New(job.Printable(hello.Failed.What, 100))
+	case err != nil || !hello.Hello || pid == 0:
 		return errors.Join(errors.New("it does not greet"), err)
 	}
 	if s.pid, s.process = pid, guestproc.OpenMain(pid); s.process == nil {
@@ -79,15 +89,25 @@ func (s *slot) start(r *ready) error {
 		if err := s.group.Attach(pid); err != nil {
 			return err
 		}
+		if s.home, err = groupsOf(pid); err != nil {
+			return err
+		}
 	}
 	if err := s.control.send(order{Enter: true}); err != nil {
 		return err
 	}
-	if ready, _, err := s.control.receive(startTime); err != nil || !ready.Ready {
+	ready, _, err := s.control.receive(r.config.startTime)
+	if ready.Failed != nil {
+		return errors.New(job.Printable(ready.Failed.What, 100))
+	}
+	if err != nil || !ready.Ready {
 		return errors.Join(errors.New("it does not get ready"), err)
 	}
 	return nil
 }
+
+// errBadTemplate is wrapped when no slot can be forked off a template any more.
+var errBadTemplate = errors.New("the template is of no use")
 
 // fork has the template fork the slot.
 func (s *slot) fork() error {
@@ -99,7 +119,10 @@ func (s *slot) fork() error {
 	defer far.Close()
 	s.template.mu.Lock()
 	defer s.template.mu.Unlock()
-	return s.template.control.send(order{Slot: true}, far)
+	if err := s.template.control.send(order{Slot: true}, far); err != nil {
+		return fmt.Errorf("%w: %w", errBadTemplate, err)
+	}
+	return nil
 }
 
 // limit gives the slot's group a guest's limits, if it has others.
@@ -130,10 +153,11 @@ func (s *slot) end() error {
 	if s.control != nil {
 		errs = append(errs, s.control.close()) // it exits then
 	}
-	if s.group == nil {
-		// Killed, it could not take the first process of a guest's namespace
-		// along, which no group would show.
-		s.process.Wait(time.Now().Add(leaveTime))
+	if s.group == nil && (!s.process.Wait(time.Now().Add(leaveTime)) || s.lost) {
+		// Killed, it cannot take the first process of a guest's namespace along,
+		// which no group would show. What is left dies with the launcher.
+		s.template.launcher.Kill()
+		<-s.template.launcher.Exited()
 	}
 	s.process.Kill()
 	if s.group != nil {

@@ -1,6 +1,7 @@
 package forkserver
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -48,19 +49,23 @@ func (r *ready) templateOf(k kind) kind {
 	return k
 }
 
-// take returns a slot that waits, or a new one.
-func (p *slots) take(k kind) (*slot, error) {
+// take returns a slot that waits, or a new one. The error wraps errNotForked
+// where another attempt may do.
+func (p *slots) take(ctx context.Context, k kind) (*slot, error) {
 	if s := p.waiting(k); s != nil {
 		return s, nil
 	}
-	t, err := p.template(p.ready.templateOf(k))
+	t, err := p.template(ctx, p.ready.templateOf(k))
 	if err != nil {
 		return nil, err
 	}
 	s, err := p.ready.newSlot(t, k)
 	if err != nil {
+		if errors.Is(err, errBadTemplate) {
+			p.discard(t)
+		}
 		p.leave(t)
-		return nil, err
+		return nil, fmt.Errorf("%w: %w", errNotForked, err)
 	}
 	return s, nil
 }

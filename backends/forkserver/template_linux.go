@@ -42,10 +42,6 @@ type template struct {
 	retired bool
 }
 
-// startTime bounds each step of a start. A template with big modules takes a
-// second, on a machine that has time for it.
-const startTime = 30 * time.Second
-
 // newTemplate starts a template with the modules loaded.
 func (r *ready) newTemplate(modules []string) (*template, error) {
 	control, far, err := newControl()
@@ -58,11 +54,29 @@ func (r *ready) newTemplate(modules []string) (*template, error) {
 	if err != nil {
 		return nil, errors.Join(err, control.close())
 	}
-	if _, _, err := control.receive(startTime); err != nil {
+	_, pid, err := control.receive(r.config.startTime)
+	if err == nil {
+		err = checkAlone(pid)
+	}
+	if err != nil {
 		t.end()
 		return nil, fmt.Errorf("start template: %w: %s", err, job.Printable(t.log.String(), 500))
 	}
 	return t, nil
+}
+
+// checkAlone returns an error for a template with more than one thread: what
+// the others hold would be held for ever in its forks. A template cannot see
+// threads that are not Python's.
+func checkAlone(pid int) error {
+	threads, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
+	if err != nil {
+		return fmt.Errorf("look at the template from outside: %w", err)
+	}
+	if len(threads) != 1 {
+		return fmt.Errorf("its modules have started %d threads, and cannot be preloaded", len(threads)-1)
+	}
+	return nil
 }
 
 func (r *ready) startLauncher(t *template, far *os.File, modules []string) (err error) {
@@ -97,9 +111,20 @@ func (r *ready) startLauncher(t *template, far *os.File, modules []string) (err 
 		Files: []*os.File{null, null, said, far, told, launch}, Sys: r.namespaces(),
 	})
 	if err != nil {
-		return fmt.Errorf("start launcher: %w", err)
+		return fmt.Errorf("start launcher: %w%s", err, hint(err, os.ReadFile))
 	}
 	return nil
+}
+
+// hint says what to do about an error of a system call that makes namespaces,
+// or acts in them.
+func hint(err error, read func(path string) ([]byte, error)) string {
+	for _, refused := range []error{unix.EPERM, unix.EACCES, unix.ENOSPC, unix.EUSERS} {
+		if errors.Is(err, refused) {
+			return guestproc.NamespaceHint(read)
+		}
+	}
+	return ""
 }
 
 // namespaces are the launcher's, and who is who in its user namespace.

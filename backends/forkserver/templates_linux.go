@@ -1,7 +1,10 @@
 package forkserver
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"maps"
 	"time"
 
 	"airlock/backends"
@@ -22,17 +25,22 @@ type starting struct {
 
 // template returns the template of a kind, with a place at it taken that leave
 // gives up. One that is old is used until another is there.
-func (p *slots) template(k kind) (*template, error) {
-	for {
+func (p *slots) template(ctx context.Context, k kind) (*template, error) {
+	for range tries {
 		t, coming, err := p.current(k)
 		if t != nil || err != nil {
 			return t, err
 		}
-		<-coming.done
+		select {
+		case <-coming.done:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
 		if coming.err != nil {
 			return nil, coming.err
 		}
 	}
+	return nil, errors.New("templates end as soon as they are there")
 }
 
 // current is the template of a kind with a place taken, or the one that comes.
@@ -130,11 +138,41 @@ func (p *slots) retire(t *template) []*template {
 	return nil
 }
 
+// discard has no more slots forked off a template that its caller has a place
+// at. Guests that run go on.
+func (p *slots) discard(t *template) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	t.retired = true
+	maps.DeleteFunc(p.templates, func(_ kind, it *template) bool { return it == t })
+}
+
+// rest ends what waits for guests that nobody is expected to ask for.
+func (p *slots) rest() error {
+	p.mu.Lock()
+	var gone []*template
+	for _, t := range p.templates {
+		gone = append(gone, p.retire(t)...)
+	}
+	clear(p.templates)
+	idle := p.idle
+	p.idle = nil
+	p.mu.Unlock()
+	var errs []error
+	for _, s := range idle {
+		errs = append(errs, p.drop(s))
+	}
+	for _, t := range gone {
+		p.forget(t)
+	}
+	return errors.Join(errs...)
+}
+
 // try starts a template of each name and returns those that cannot be.
-func (p *slots) try() map[string]error {
+func (p *slots) try(ctx context.Context) map[string]error {
 	wrong := map[string]error{}
 	for name := range p.ready.config.Templates {
-		t, err := p.template(kind{template: name})
+		t, err := p.template(ctx, kind{template: name})
 		if err != nil {
 			wrong[name] = fmt.Errorf("template %s: %w", name, err)
 			continue

@@ -5,14 +5,21 @@ import sys
 
 def main() -> None:
     """Serves forks of this interpreter; goes on as a guest in those that are one."""
+    _serve()
+    from airlock_guest import run
+
+    run.main()  # in a process that is a guest
+
+
+def _serve() -> None:
+    """Returns in a guest, whose code can look at this module's frames: no name of them leads to the template."""
     here = __file__.rpartition("/")[0] or "."
     sys.path.insert(0, here)
-    from airlock_guest import run
+    from airlock_guest import run  # noqa: F401
     from airlock_guest.forks import template
 
     sys.path.remove(here)
     template.serve()
-    run.main()  # in a process that is a guest
 
 
 if __name__ == "__main__":

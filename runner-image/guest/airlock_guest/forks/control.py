@@ -28,6 +28,13 @@ class Control:
     def send(self, message: dict) -> None:
         self._socket.send(json.dumps(message, separators=(",", ":")).encode())
 
+    def fail(self, error: OSError) -> None:
+        """Says what could not be done, to whoever is still there."""
+        try:
+            self.send({"failed": {"what": str(error), "errno": error.errno or 0}})
+        except OSError:
+            pass
+
     def receive(self) -> "tuple[Any, list[int]]":
         """Returns the next message and its descriptors; None at the end."""
         descriptors = array.array("i")

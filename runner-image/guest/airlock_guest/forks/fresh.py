@@ -5,6 +5,8 @@ of the template, and asyncio counts its tasks from where the template stopped.
 """
 
 import gc
+import io
+import os
 import signal
 import sys
 
@@ -19,8 +21,20 @@ def make_fresh() -> None:
     vars(sys.modules["airlock_guest"]).pop("forks", None)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     sys.orig_argv = [word.replace("/template.py", "/main.py") for word in sys.orig_argv]
+    _reopen_stdin()
+    if threading := sys.modules.get("threading"):
+        threading.main_thread()._set_native_id()  # os.fork leaves the template's
     _reseed()
     gc.enable()
+
+
+def _reopen_stdin() -> None:
+    """Replaces the stream, since the template's knows of its own descriptor whether one can seek on it."""
+    raw = io.FileIO(0, "r", closefd=False)
+    raw.name = "<stdin>"
+    stream = io.TextIOWrapper(io.BufferedReader(raw), "utf-8", "surrogateescape", "\n")
+    stream.mode = "r"
+    sys.stdin = sys.__stdin__ = stream
 
 
 def _reseed() -> None:
@@ -28,3 +42,6 @@ def _reseed() -> None:
     numpy = sys.modules.get("numpy.random")
     if numpy is not None:
         numpy.seed()
+    multiprocessing = sys.modules.get("multiprocessing.process")
+    if multiprocessing is not None:
+        multiprocessing.current_process().authkey = os.urandom(32)

@@ -32,13 +32,11 @@ class Slot:
     def serve(self) -> None:
         """Forks guests until the worker hangs up. Returns in a guest, and only there."""
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        kernel.die_with_parent()
-        kernel.unshare(kernel.NEWNET | kernel.NEWIPC | kernel.NEWUTS)
-        self._control.send({"hello": True})
-        self._next()  # the worker has put this process into its control groups
-        kernel.unshare(kernel.NEWCGROUP)
-        self._self = kernel.pidfd_open(os.getpid())
-        self._control.send({"ready": True})
+        try:
+            self._set_up()
+        except OSError as error:
+            self._control.fail(error)
+            os._exit(_NOT_CONFINED)
         self._poll.register(self._control.fileno(), select.POLLIN)
         while True:
             order, descriptors = self._next()
@@ -46,6 +44,15 @@ class Slot:
                 continue  # a kill that came after the end
             if self._run(order["guest"], descriptors):
                 return
+
+    def _set_up(self) -> None:
+        kernel.die_with_parent()
+        kernel.unshare(kernel.NEWNET | kernel.NEWIPC | kernel.NEWUTS)
+        self._control.send({"hello": True})
+        self._next()  # the worker has put this process into its control groups
+        kernel.unshare(kernel.NEWCGROUP)
+        self._self = kernel.pidfd_open(os.getpid())
+        self._control.send({"ready": True})
 
     def _next(self) -> "tuple[Any, list[int]]":
         order, descriptors = self._control.receive()
@@ -61,7 +68,7 @@ class Slot:
             init = self._init.start()
             guest = os.fork()
         except OSError as error:
-            self._control.send({"failed": {"what": str(error), "errno": error.errno or 0}})
+            self._control.fail(error)
         if guest == 0:
             self._become(order, descriptors)
             return True

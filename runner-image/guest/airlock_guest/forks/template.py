@@ -69,11 +69,22 @@ def serve() -> None:
         message, descriptors = control.receive()
         if message is None:
             os._exit(0)
-        if os.fork() == 0:
+        if _fork_slot(descriptors[0]):
             os.close(control.detach())
             Slot(descriptors[0], program).serve()
             return
         os.close(descriptors[0])
+
+
+def _fork_slot(descriptor: int) -> bool:
+    """Reports whether this process is the new slot. Others of the template run on where it cannot be."""
+    try:
+        return os.fork() == 0
+    except OSError as error:
+        refused = Control(descriptor)
+        refused.fail(error)
+        refused.detach()
+        return False
 
 
 def _read_order() -> dict:
