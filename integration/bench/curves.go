@@ -42,7 +42,7 @@ var workloads = []struct {
 	job       job.Job
 }{
 	{"print", "print", plain},
-	{"tool", "asyncio and a tool call", called},
+	{"asyncio", "asyncio and a tool call", async},
 }
 
 // sustainedFor is long enough to see what grows and what fills up, ends the
@@ -107,7 +107,7 @@ func (b *bencher) growth(ctx context.Context) error {
 	}
 	for _, n := range []int{0, 1, 4, 16, 64} {
 		lines := strings.Repeat("await add(a=1, b=2)\n", n)
-		j := job.Job{Code: "import asyncio\n" + lines, Tools: called.Tools}
+		j := job.Job{Code: "import time\n" + lines, Tools: adding}
 		all = append(all, series{id: fmt.Sprintf("calls/%d", n), name: x.name + ", tool calls", job: j, count: b.n(100), inFlight: 1, size: n})
 	}
 	return b.measure(ctx, []string{"--backends", x.name, "--slots", "2"}, all)

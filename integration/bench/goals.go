@@ -38,15 +38,15 @@ var goals = []goal{
 	{what: "whole path, forkserver, idle, p50", ids: []string{"forkserver/print/idle", "forkserver/print/spaced"}, value: p50, unit: "ms", most: 4},
 	{what: "whole path, forkserver, idle, p99", ids: []string{"forkserver/print/idle", "forkserver/print/spaced"}, value: p99, unit: "ms", most: 15},
 	{what: "sustained, forkserver, 2 slots, print", ids: []string{"forkserver/print/2slots"}, value: rate, unit: "jobs/s", least: 400},
-	{what: "sustained, forkserver, 2 slots, asyncio and a tool call", ids: []string{"forkserver/tool/2slots"}, value: rate, unit: "jobs/s", least: 250},
+	{what: "sustained, forkserver, 2 slots, asyncio and a tool call", ids: []string{"forkserver/asyncio/2slots"}, value: rate, unit: "jobs/s", least: 250},
 	{what: "against bwrap python3 per job, two at once, print", ids: []string{"forkserver/print/2slots"}, value: rate, over: "floor/bwrap/2", unit: "times", least: 4},
-	{what: "against bwrap python3 per job, two at once, asyncio", ids: []string{"forkserver/tool/2slots"}, value: rate, over: "floor/bwrap-asyncio/2", unit: "times", least: 8},
+	{what: "against bwrap python3 per job, two at once, asyncio", ids: []string{"forkserver/asyncio/2slots"}, value: rate, over: "floor/bwrap-asyncio/2", unit: "times", least: 8},
 	{what: "control plane alone, 64 slots", ids: []string{"control/64slots"}, value: rate, unit: "jobs/s", least: 3000},
 	{what: "control plane alone, idle, p50", ids: []string{"control/idle"}, value: p50, unit: "ms", most: 2},
 	{what: "docker, warm pool, idle, p50", ids: []string{"docker/print/spaced"}, value: p50, unit: "ms", most: 25},
 	{what: "tool call, guest to provider and back, audited, p50", ids: []string{"forkserver/call"}, value: p50, unit: "ms", most: 2},
 	{what: "print for a minute: rate of the last 10 s over the first 10 s", ids: []string{"sustained/forkserver/print"}, value: steady, unit: "times", least: 0.95, long: true},
-	{what: "asyncio and a tool call for a minute: the same", ids: []string{"sustained/forkserver/tool"}, value: steady, unit: "times", least: 0.95, long: true},
+	{what: "asyncio and a tool call for a minute: the same", ids: []string{"sustained/forkserver/asyncio"}, value: steady, unit: "times", least: 0.95, long: true},
 }
 
 func steady(r row) float64 { return r.Last / r.First }

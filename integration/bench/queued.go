@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -98,11 +99,9 @@ func (b *bencher) fillAndDrain(ctx context.Context, p *pool, n int) (load, error
 		return l, err
 	}
 	defer w.stop()
-	began = time.Now()
-	if err := p.drain(ctx, batch, n); err != nil {
+	if l.Rate, err = p.drain(ctx, batch, n); err != nil {
 		return l, err
 	}
-	l.Rate = perSecond(n, time.Since(began))
 	l.Worker = peak(p.pid())
 	if m, ok := held(p.postgres()...); ok {
 		l.Postgres = m.pss
@@ -136,14 +135,18 @@ func (p *pool) fill(ctx context.Context, batch string, n int) error {
 	return group.Wait()
 }
 
-// drain waits until each job has its result.
-func (p *pool) drain(ctx context.Context, batch string, n int) error {
+// drain waits until each job has its result. The rate is from the first
+// result on: until then a worker starts.
+func (p *pool) drain(ctx context.Context, batch string, n int) (rate float64, err error) {
+	var once sync.Once
+	var first time.Time
 	group, ctx := errgroup.WithContext(ctx)
 	for from := 0; from < n; from += perTenant {
 		left := min(perTenant, n-from)
 		ended := map[job.ID]bool{}
 		group.Go(func() error {
 			err := p.watch(ctx, tenant(from), batch, func(r *job.Result) error {
+				once.Do(func() { first = time.Now() })
 				if ended[r.Job] = true; len(ended) == left {
 					return errAllSeen
 				}
@@ -155,7 +158,8 @@ func (p *pool) drain(ctx context.Context, batch string, n int) error {
 			return err
 		})
 	}
-	return group.Wait()
+	err = group.Wait()
+	return perSecond(n-1, time.Since(first)), err
 }
 
 // batches has bin/submit run whole files, and looks at what it and the worker

@@ -242,7 +242,7 @@ func TestNoEngineIsSaid(t *testing.T) {
 // TestJobs holds the measured jobs to what a submitter may submit.
 func TestJobs(t *testing.T) {
 	t.Parallel()
-	for i, j := range []job.Job{plain, called, bigger, nothing, timed, waiting, asleep} {
+	for i, j := range []job.Job{plain, called, async, bigger, nothing, timed, waiting, asleep} {
 		if err := j.Prepare(time.Now()); err != nil {
 			t.Errorf("job %d: %v", i, err)
 		}

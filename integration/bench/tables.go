@@ -56,12 +56,12 @@ var floorOf = []struct{ end, floor, title string }{
 	{"/print/idle", "floor/bwrap/1", "bwrap python3 by hand"},
 	{"/print/idle", "floor/docker/1", "docker run by hand"},
 	{"/print/idle", "control/idle", "no sandbox"},
-	{"/tool/idle", "floor/bwrap-asyncio/1", "bwrap python3 by hand, asyncio"},
+	{"/asyncio/idle", "floor/bwrap-asyncio/1", "bwrap python3 by hand, asyncio"},
 	{"/print/2slots", "floor/fork/2", "fork of a warm interpreter"},
 	{"/print/2slots", "floor/bwrap/2", "bwrap python3 by hand"},
 	{"/print/2slots", "floor/docker/2", "docker run by hand"},
-	{"/tool/2slots", "floor/fork-asyncio/2", "fork of a warm interpreter, asyncio"},
-	{"/tool/2slots", "floor/bwrap-asyncio/2", "bwrap python3 by hand, asyncio"},
+	{"/asyncio/2slots", "floor/fork-asyncio/2", "fork of a warm interpreter, asyncio"},
+	{"/asyncio/2slots", "floor/bwrap-asyncio/2", "bwrap python3 by hand, asyncio"},
 }
 
 func (r *report) ratioTable() section {
@@ -84,7 +84,7 @@ func (r *report) ratioTable() section {
 func (r *report) cpuTable() section {
 	s := section{
 		title: "Processor time of a job, by process, in ms",
-		note: "NATS is embedded in the worker's process. Guests is what their control groups counted. Sandboxes are the worker's other children, as far as they were waited for: " +
+		note: "NATS is embedded in the worker's process. Guests is what their control groups counted, or of forks by hand their own processes. Sandboxes are the worker's other children, as far as they were waited for: " +
 			"with forkserver that includes the guests, with bubblewrap and docker it does not. Machine is all that was used meanwhile, by whomever: the kernel's own threads, " +
 			"a container engine, and what was started by hand are only there.",
 		head: table.Row{"what", "worker", "Postgres", "sandboxes", "guests", "submit", "machine"},
