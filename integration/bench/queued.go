@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -31,8 +30,10 @@ type load struct {
 	// P50 and P99 are those of another job meanwhile, in milliseconds.
 	P50 float64 `json:"other_p50_ms,omitzero"`
 	P99 float64 `json:"other_p99_ms,omitzero"`
-	// The most memory that each held, in MiB. NATS is in the worker.
+	// The most memory that each held, in MiB. NATS is in the process of the
+	// standalone worker, which runs none of these jobs.
 	Worker   float64 `json:"worker_mib,omitzero"`
+	NATS     float64 `json:"nats_mib,omitzero"`
 	Submit   float64 `json:"submit_mib,omitzero"`
 	Postgres float64 `json:"postgres_mib,omitzero"`
 }
@@ -94,7 +95,7 @@ func (b *bencher) fillAndDrain(ctx context.Context, p *pool, n int) (load, error
 	}
 	r := other.row()
 	l.P50, l.P99 = r.P50, r.P99
-	w, err := startWorker(ctx, b.bin, p.env, "--backends", "fake", "--slots", "64", "--labels", late, "--log-level", "warn")
+	w, err := b.startLate(ctx, p)
 	if err != nil {
 		return l, err
 	}
@@ -102,11 +103,21 @@ func (b *bencher) fillAndDrain(ctx context.Context, p *pool, n int) (load, error
 	if l.Rate, err = p.drain(ctx, batch, n); err != nil {
 		return l, err
 	}
-	l.Worker = peak(p.pid())
+	l.weigh(p, w)
+	return l, nil
+}
+
+// startLate starts the worker that has the label.
+func (b *bencher) startLate(ctx context.Context, p *pool) (*worker, error) {
+	return startWorker(ctx, b.bin, p.env, "--backends", "fake", "--slots", "64", "--labels", late, "--log-level", "warn")
+}
+
+// weigh reads the most that each process held until now.
+func (l *load) weigh(p *pool, w *worker) {
+	l.Worker, l.NATS = peak(w.pid()), peak(p.pid())
 	if m, ok := held(p.postgres()...); ok {
 		l.Postgres = m.pss
 	}
-	return l, nil
 }
 
 // perTenant is below what the queue lets one tenant have in a lane.
@@ -190,7 +201,12 @@ func (b *bencher) batches(ctx context.Context) error {
 func (b *bencher) batch(ctx context.Context, p *pool, n int) (load, error) {
 	l := load{Jobs: n}
 	file, out := filepath.Join(p.dir, "bench.jsonl"), filepath.Join(p.dir, "results.jsonl")
-	line := `{"code":"1","requires":{"isolation":"none","backends":["fake"]}}` + "\n"
+	line := `{"code":"1","requires":{"isolation":"none","backends":["fake"],"labels":{"bench":"late"}}}` + "\n"
+	w, err := b.startLate(ctx, p)
+	if err != nil {
+		return l, err
+	}
+	defer w.stop()
 	if err := os.WriteFile(file, []byte(strings.Repeat(line, n)), 0o600); err != nil {
 		return l, err
 	}
@@ -215,16 +231,12 @@ func (b *bencher) batch(ctx context.Context, p *pool, n int) (load, error) {
 			}
 		}
 	}
-	l.Rate, l.Worker = perSecond(n, time.Since(began)), peak(p.pid())
+	l.Rate = perSecond(n, time.Since(began))
+	l.weigh(p, w)
 	results, err := os.ReadFile(out)
 	l.Lost = n - strings.Count(string(results), "\n")
-	if m, ok := held(p.postgres()...); ok {
-		l.Postgres = m.pss
-	}
 	return l, err
 }
 
-// kind and size are the parts of a load's id.
+// kind is what the load's ID begins with.
 func (l load) kind() string { kind, _, _ := strings.Cut(l.ID, "/"); return kind }
-
-func (l load) size() string { return strconv.Itoa(l.Jobs) }

@@ -128,21 +128,21 @@ func (r *report) queuedTable() section {
 	s := section{
 		title: "How cost grows with queued jobs",
 		note:  "No sandbox. Jobs wait for a second worker; meanwhile another job goes its whole way.",
-		head:  table.Row{"queued", "submitted/s", "other p50 ms", "other p99 ms", "drained/s", "worker MiB", "Postgres MiB"},
+		head:  table.Row{"queued", "submitted/s", "other p50 ms", "other p99 ms", "drained/s", "worker MiB", "NATS MiB", "Postgres MiB"},
 	}
 	for _, l := range r.loads("queued") {
-		s.rows = append(s.rows, table.Row{l.Jobs, number(l.SubmitRate), number(l.P50), number(l.P99), number(l.Rate), number(l.Worker), number(l.Postgres)})
+		s.rows = append(s.rows, table.Row{l.Jobs, number(l.SubmitRate), number(l.P50), number(l.P99), number(l.Rate), number(l.Worker), number(l.NATS), number(l.Postgres)})
 	}
 	return s
 }
 
 func (r *report) batchTable() section {
 	s := section{
-		title: "How cost grows with a batch", note: "No sandbox; submit batch of one file. The most memory that each held.",
-		head: table.Row{"jobs", "lost", "jobs/s", "submit MiB", "worker MiB", "Postgres MiB"},
+		title: "How cost grows with a batch", note: "No sandbox; submit batch of one file, run by a worker that is not the one with NATS in it. The most memory that each held.",
+		head: table.Row{"jobs", "lost", "jobs/s", "submit MiB", "worker MiB", "NATS MiB", "Postgres MiB"},
 	}
 	for _, l := range r.loads("batch") {
-		s.rows = append(s.rows, table.Row{l.Jobs, l.Lost, number(l.Rate), number(l.Submit), number(l.Worker), number(l.Postgres)})
+		s.rows = append(s.rows, table.Row{l.Jobs, l.Lost, number(l.Rate), number(l.Submit), number(l.Worker), number(l.NATS), number(l.Postgres)})
 	}
 	return s
 }
