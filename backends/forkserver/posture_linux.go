@@ -13,7 +13,7 @@ import (
 // checkPosture looks at a guest from outside: that each step of its confinement
 // was taken, which is up to interpreted code, and that it is this slot's.
 func (g *forked) checkPosture() error {
-	err := guestproc.CheckPosture(g.pid, map[string]string{"PPid": strconv.Itoa(g.slot.pid), "Threads": "1"})
+	err := guestproc.CheckRights(g.pid, map[string]string{"PPid": strconv.Itoa(g.slot.pid), "Threads": "1"})
 	for _, name := range own {
 		theirs, unknown := os.Readlink(fmt.Sprintf("/proc/%d/ns/%s", g.pid, name))
 		if unknown != nil || theirs == g.slot.namespaces[name] {
@@ -45,8 +45,12 @@ func groupsOf(pid int) ([]byte, error) { return os.ReadFile(fmt.Sprintf("/proc/%
 // own are the namespaces that a guest does not have from its slot.
 var own = [...]string{"mnt", "pid"}
 
-// look notes which of those the slot is in.
+// look looks at a slot from outside: its guests are born in its namespaces, and
+// can leave none of them.
 func (s *slot) look() error {
+	if err := guestproc.CheckNamespaces(s.pid); err != nil {
+		return fmt.Errorf("look at the slot: %w", err)
+	}
 	s.namespaces = map[string]string{}
 	for _, name := range own {
 		link, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/%s", s.pid, name))

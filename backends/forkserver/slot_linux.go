@@ -79,9 +79,6 @@ func (s *slot) start(r *ready) error {
 	if s.pid, s.process = pid, guestproc.OpenMain(pid); s.process == nil {
 		return errors.New("it cannot be watched: Linux 5.3 or later is needed")
 	}
-	if err := s.look(); err != nil {
-		return err
-	}
 	if s.group, err = r.fence.NewGroup(job.DefaultLimits()); err != nil {
 		return err
 	}
@@ -103,7 +100,7 @@ func (s *slot) start(r *ready) error {
 	if err != nil || !ready.Ready {
 		return errors.Join(errors.New("it does not get ready"), err)
 	}
-	return nil
+	return s.look()
 }
 
 // errBadTemplate is wrapped when no slot can be forked off a template any more.

@@ -21,6 +21,8 @@ type Group struct {
 	// one.
 	dirs   map[Controller]string
 	limits Limits
+	// counters are nil until the first visit, and closed by Remove.
+	counters *counters
 	// visit is set on a group that was there before this guest.
 	visit *visit
 }
@@ -153,6 +155,9 @@ const removeTime = 5 * time.Second
 func (g *Group) Remove() error {
 	ctx, cancel := context.WithTimeout(context.Background(), removeTime)
 	defer cancel()
+	if g.counters != nil {
+		g.counters.close()
+	}
 	var errs []error
 	for _, dir := range g.distinct() {
 		if err := rmdir(ctx, dir); err != nil {
@@ -206,9 +211,18 @@ func write(path, value string) error {
 	return errors.Join(err, f.Close())
 }
 
+// read reads a control file of the group.
+func (g *Group) read(c Controller, file string) ([]byte, error) {
+	path := filepath.Join(g.dirs[c], file)
+	if g.counters != nil {
+		return g.counters.read(path)
+	}
+	return os.ReadFile(path)
+}
+
 // number reads a control file that holds one.
 func (g *Group) number(c Controller, file string) (int64, error) {
-	data, err := os.ReadFile(filepath.Join(g.dirs[c], file))
+	data, err := g.read(c, file)
 	if err != nil {
 		return 0, err
 	}
@@ -217,7 +231,7 @@ func (g *Group) number(c Controller, file string) (int64, error) {
 
 // field reads the number after a word in a control file of such lines.
 func (g *Group) field(c Controller, file, word string) (int64, error) {
-	data, err := os.ReadFile(filepath.Join(g.dirs[c], file))
+	data, err := g.read(c, file)
 	if err != nil {
 		return 0, err
 	}

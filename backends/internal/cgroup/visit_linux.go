@@ -3,6 +3,7 @@ package cgroup
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -43,8 +44,16 @@ func (g *Group) Attach(pid int) error {
 // visits. Before Linux 6.12 the same is true of the peak of memory on version
 // 2, which is reported as zero unless it grew.
 func (g *Group) Visit(spared int) (*Group, error) {
+	if g.counters == nil {
+		g.counters = &counters{open: map[string]*os.File{}}
+	}
 	v := &visit{spared: spared}
-	guest := &Group{host: g.host, dirs: g.dirs, limits: g.limits, visit: v}
+	guest := &Group{host: g.host, dirs: g.dirs, limits: g.limits, counters: g.counters, visit: v}
+	before, err := g.host.version.usage(guest)
+	if err != nil {
+		return nil, fmt.Errorf("read control group: %w", err)
+	}
+	v.before = before
 	return guest, guest.Restart()
 }
 
@@ -55,19 +64,58 @@ func (g *Group) Leave() {
 	}
 }
 
-// Restart begins the visit's counts anew.
+// Restart begins the visit's counts of time and memory anew.
 func (g *Group) Restart() error {
 	if err := g.resetPeak(); err != nil {
 		return fmt.Errorf("reset control group: %w", err)
 	}
-	before, err := g.host.version.usage(g)
+	used, err := g.host.version.cpu(g)
 	if err != nil {
-		return fmt.Errorf("read control group: %w", err)
+		return fmt.Errorf("read processor time: %w", err)
 	}
 	g.visit.mu.Lock()
 	defer g.visit.mu.Unlock()
-	g.visit.before = before
+	g.visit.before.CPU = time.Duration(used)
 	return nil
+}
+
+// counters are control files that are kept open, since each guest of a group
+// that is visited has all of them read.
+type counters struct {
+	mu   sync.Mutex
+	open map[string]*os.File // by path, guarded by mu
+}
+
+// read reads a control file from its beginning.
+func (c *counters) read(path string) ([]byte, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	f := c.open[path]
+	if f == nil {
+		opened, err := os.Open(path)
+		if err != nil {
+			return nil, err
+		}
+		f, c.open[path] = opened, opened
+	}
+	text := make([]byte, maxControlFile)
+	n, err := f.ReadAt(text, 0)
+	if errors.Is(err, io.EOF) {
+		err = nil
+	}
+	return text[:n], err
+}
+
+// maxControlFile is beyond the longest that is read, cpu.stat of version 2.
+const maxControlFile = 1 << 10
+
+func (c *counters) close() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for path, f := range c.open {
+		_ = f.Close()
+		delete(c.open, path)
+	}
 }
 
 // Limit sets the limits of a group that has some already. A field that is zero

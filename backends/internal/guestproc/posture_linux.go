@@ -12,6 +12,12 @@ import (
 // CheckPosture compares what the kernel says of the live guest with what it
 // must be. also are further fields of its status, with their values.
 func CheckPosture(pid int, also map[string]string) error {
+	return errors.Join(CheckRights(pid, also), CheckNamespaces(pid))
+}
+
+// CheckRights is the part of CheckPosture about ids, capabilities and the
+// filter.
+func CheckRights(pid int, also map[string]string) error {
 	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
 		return fmt.Errorf("look at the guest from outside: %w", err)
@@ -35,7 +41,7 @@ func CheckPosture(pid int, also map[string]string) error {
 	for name, must := range want {
 		errs = append(errs, fmt.Errorf("the guest's %s is not %s", name, must))
 	}
-	return errors.Join(append(errs, checkNamespaces(pid))...)
+	return errors.Join(errs...)
 }
 
 // none is an empty set of capabilities as the kernel prints it.
@@ -53,7 +59,8 @@ var ownNamespaces = sync.OnceValue(func() map[string]string {
 	return own
 })
 
-func checkNamespaces(pid int) error {
+// CheckNamespaces is the other part: that the process shares none of ours.
+func CheckNamespaces(pid int) error {
 	var errs []error
 	for _, name := range Namespaces() {
 		theirs, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/%s", pid, name))
