@@ -26,6 +26,8 @@ type guestOrder struct {
 	Writable []string    `json:"writable"`
 	Options  string      `json:"options"`
 	Bounds   [][3]uint64 `json:"bounds"`
+	// Input says that its standard input is not the null device.
+	Input bool `json:"input,omitzero"`
 }
 
 // answer is what a template or a slot says; one field is set.

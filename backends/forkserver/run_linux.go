@@ -41,7 +41,7 @@ func (r *ready) run(ctx context.Context, task backends.Task) (backends.Outcome, 
 		case err != nil:
 			return backends.Outcome{}, errors.Join(append(errs, err)...)
 		}
-		g := &forked{ready: r, slot: s, limits: task.Limits}
+		g := &forked{ready: r, slot: s, limits: task.Limits, input: len(task.Stdin) > 0}
 		out, err := g.run(ctx, task)
 		err = errors.Join(err, r.slots.give(s, err == nil && g.sound(ctx, out)))
 		if !errors.Is(err, errNotForked) {
@@ -57,6 +57,8 @@ type forked struct {
 	*ready
 	slot   *slot
 	limits job.Limits
+	// input says that its standard input is not empty.
+	input bool
 	// bound is that of processor time of a guest whose job came before it spoke.
 	bound *guestproc.Bounds
 	visit *cgroup.Group
@@ -138,7 +140,9 @@ func (g *forked) order() *guestOrder {
 		options += fmt.Sprintf(",uid=%d,gid=%d", g.slot.user, g.slot.user)
 	}
 	bounds := guestproc.NewBounds(g.limits, g.slot.group != nil)
-	return &guestOrder{User: g.slot.user, Writable: rootfs.Writable(), Options: options, Bounds: bounds.List()}
+	return &guestOrder{
+		User: g.slot.user, Writable: rootfs.Writable(), Options: options, Bounds: bounds.List(), Input: g.input,
+	}
 }
 
 // await waits for the slot to tell of the guest's end.

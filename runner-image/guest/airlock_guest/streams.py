@@ -11,9 +11,12 @@ from _io import FileIO, TextIOWrapper
 
 
 def set_up() -> None:
-    """Replaces stdout and stderr, and makes stdin UTF-8. A stream whose descriptor is closed stays None."""
+    """Replaces stdout and stderr, and makes stdin UTF-8. A stream whose descriptor is closed stays None.
+
+    It may be called twice: one that was replaced ahead is left alone.
+    """
     for descriptor, name in ((1, "stdout"), (2, "stderr")):
-        if getattr(sys, name) is not None:
+        if getattr(sys, name) is not None and not _is_ours(getattr(sys, name)):
             stream = _unbuffered(descriptor, f"<{name}>")
             setattr(sys, name, stream)
             setattr(sys, f"__{name}__", stream)
@@ -36,6 +39,10 @@ def complain(text: str) -> None:
         sys.stderr.write(text + "\n")
     except BaseException:
         pass
+
+
+def _is_ours(stream: TextIOWrapper) -> bool:
+    return type(stream.buffer) is FileIO
 
 
 def _unbuffered(descriptor: int, name: str) -> TextIOWrapper:

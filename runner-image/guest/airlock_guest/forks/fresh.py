@@ -4,32 +4,71 @@ What stays different is listed in backends/forkserver: more modules are loaded, 
 of the template, and asyncio counts its tasks from where the template stopped.
 """
 
+import ctypes
 import gc
 import io
 import os
 import signal
 import sys
 
+from .. import streams
+
 _OURS = "airlock_guest.forks"
 
 
-def make_fresh() -> None:
-    """Undoes what being a template has done to this interpreter."""
-    for name in list(sys.modules):
-        if name == _OURS or name.startswith(_OURS + "."):
+class Restorer:
+    """Makes forks fresh, as cheaply as it can be had.
+
+    Each page that a fork writes to is copied, 1.6 µs and 4 KiB a guest, and looking at an object writes to it. So all
+    that can be is done in the template.
+    """
+
+    def __init__(self) -> None:
+        """Prepares the template, whose last act before it is frozen this is."""
+        self._names = tuple(name for name in sys.modules if name == _OURS or name.startswith(_OURS + "."))
+        for name in self._names:
+            # Freeing them would write to every page that they are on.
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(sys.modules[name]))
+        self._package = vars(sys.modules["airlock_guest"])
+        self._argv = [word.replace("/template.py", "/main.py") for word in sys.orig_argv]
+        _make_streams()
+
+    def restore(self, has_input: bool) -> None:
+        """Undoes in a guest what being a template has done to its interpreter."""
+        for name in self._names:
             del sys.modules[name]
-    vars(sys.modules["airlock_guest"]).pop("forks", None)
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    sys.orig_argv = [word.replace("/template.py", "/main.py") for word in sys.orig_argv]
-    _reopen_stdin()
+        del self._package["forks"]
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        sys.orig_argv = self._argv
+        if has_input:
+            _reopen_stdin()
+        _catch_up()
+        _reseed()
+        gc.enable()
+
+
+def _make_streams() -> None:
+    """Makes stdout and stderr while both are pipes, as they will be in guests: a stream asks that only once."""
+    reader, writer = os.pipe()
+    saved = [(number, os.dup(number)) for number in (1, 2)]
+    for number, _ in saved:
+        os.dup2(writer, number)
+    streams.set_up()
+    for number, copy in saved:
+        os.dup2(copy, number)
+        os.close(copy)
+    os.close(reader)
+    os.close(writer)
+
+
+def _catch_up() -> None:
+    """Tells modules that they are in another process where os.fork does not."""
     if threading := sys.modules.get("threading"):
         threading.main_thread()._set_native_id()  # os.fork leaves the template's
-    _reseed()
-    gc.enable()
 
 
 def _reopen_stdin() -> None:
-    """Replaces the stream, since the template's knows of its own descriptor whether one can seek on it."""
+    """Replaces the stream of a guest whose input is not the null device, since the template's knows of its own descriptor whether one can seek on it."""
     raw = io.FileIO(0, "r", closefd=False)
     raw.name = "<stdin>"
     stream = io.TextIOWrapper(io.BufferedReader(raw), "utf-8", "surrogateescape", "\n")

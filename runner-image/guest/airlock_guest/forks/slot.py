@@ -22,9 +22,10 @@ _NOT_CONFINED = 99
 class Slot:
     """The slot's side of its control socket."""
 
-    def __init__(self, descriptor: int, program: kernel.Filter) -> None:
+    def __init__(self, descriptor: int, program: kernel.Filter, restorer: fresh.Restorer) -> None:
         self._control = Control(descriptor)
         self._program = program
+        self._restorer = restorer
         self._poll = select.poll()
         self._init = kernel.Init()
         self._self = -1
@@ -108,7 +109,7 @@ class Slot:
         try:
             self._control.detach()
             confine.confine(order, descriptors, self._program)
-            fresh.make_fresh()
+            self._restorer.restore(order.get("input", False))
         except BaseException as error:
             os.write(2, f"airlock: cannot confine the guest: {error!r}\n".encode("utf-8", "backslashreplace"))
             os._exit(_NOT_CONFINED)

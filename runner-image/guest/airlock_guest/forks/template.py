@@ -8,7 +8,7 @@ import signal
 import sys
 
 from .. import code, workspace
-from . import kernel
+from . import fresh, kernel
 from .control import Control
 from .slot import Slot
 
@@ -61,6 +61,7 @@ def serve() -> None:
     control = Control(_CONTROL)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # slots that end need no farewell
     signal.signal(signal.SIGINT, signal.SIG_DFL)
+    restorer = fresh.Restorer()
     gc.disable()
     gc.collect()
     gc.freeze()  # or each collection of a guest's would copy the template's memory, 4 to 23 ms
@@ -71,7 +72,7 @@ def serve() -> None:
             os._exit(0)
         if _fork_slot(descriptors[0]):
             os.close(control.detach())
-            Slot(descriptors[0], program).serve()
+            Slot(descriptors[0], program, restorer).serve()
             return
         os.close(descriptors[0])
 
