@@ -3,6 +3,7 @@ package forkserver
 import (
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"time"
@@ -122,7 +123,7 @@ func (c *control) receive(limit time.Duration) (a answer, pid int, err error) {
 	}
 	n, oobn, _, _, err := c.conn.ReadMsgUnix(c.data[:], c.oob)
 	switch {
-	case n == 0 && err == nil || errors.Is(err, unix.ECONNRESET):
+	case n == 0 && err == nil || errors.Is(err, io.EOF) || errors.Is(err, unix.ECONNRESET):
 		return a, 0, fmt.Errorf("read answer: %w", errGone)
 	case err != nil:
 		return a, 0, fmt.Errorf("read answer: %w", err)

@@ -2,6 +2,7 @@ package forkserver_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -108,7 +110,7 @@ func (g guest) try(ctx context.Context, b backends.Backend) (s seen, err error) 
 	defer cancel()
 	stdout, stderr := &telling{said: g.said}, &bytes.Buffer{}
 	s.outcome, err = b.Run(ctx, backends.Task{
-		Job: job.NewID(), Attempt: 1, Limits: g.limits.WithDefaults(), Enforce: g.enforce, Tenant: g.tenant, Template: g.template,
+		Job: job.NewID(), Attempt: 1, Limits: g.limits.WithDefaults(), Enforce: g.enforce, Tenant: cmp.Or(g.tenant, job.DefaultTenant), Template: g.template,
 		Stdin: []byte(g.stdin), Stdout: stdout, Stderr: stderr,
 		Serve: func(_ context.Context, channel io.ReadWriteCloser) error { return g.serve(&s, channel) },
 	})
@@ -173,6 +175,40 @@ func quiet(err error) error {
 		return nil
 	}
 	return err
+}
+
+// running is a guest that goes on until it is cancelled or ends.
+type running struct {
+	cancel context.CancelFunc
+	up     chan struct{}
+	done   chan struct{}
+	seen   seen
+	err    error
+}
+
+// start starts a guest and returns when it has printed something, or has ended.
+func (g guest) start(t testing.TB, b backends.Backend) *running {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	r := &running{cancel: cancel, up: make(chan struct{}), done: make(chan struct{})}
+	up := sync.OnceFunc(func() { close(r.up) })
+	g.said = func(string) { up() }
+	go func() {
+		defer close(r.done)
+		r.seen, r.err = g.try(ctx, b)
+	}()
+	t.Cleanup(func() { cancel(); <-r.done })
+	select {
+	case <-r.up:
+	case <-r.done:
+	}
+	return r
+}
+
+// end waits for the guest's own end.
+func (r *running) end() (seen, error) {
+	<-r.done
+	return r.seen, r.err
 }
 
 func until(t testing.TB, what string, done func() bool) {

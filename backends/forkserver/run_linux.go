@@ -30,16 +30,20 @@ const tries = 3
 // run runs one guest to its end.
 func (r *ready) run(ctx context.Context, task backends.Task) (backends.Outcome, error) {
 	var errs []error
-	for range tries {
+	// A slot that has waited can have died with others, so it is not counted.
+	for left := tries; left > 0; {
 		s, err := r.slots.take(ctx, kindOf(task))
 		switch {
 		case err != nil && ctx.Err() != nil:
 			return backends.Outcome{Cause: backends.Killed, Signal: "SIGKILL"}, nil
 		case errors.Is(err, errNotForked):
-			errs = append(errs, err)
+			errs, left = append(errs, err), left-1
 			continue
 		case err != nil:
 			return backends.Outcome{}, errors.Join(append(errs, err)...)
+		}
+		if s.guests == 0 {
+			left--
 		}
 		g := &forked{ready: r, slot: s, limits: task.Limits, input: len(task.Stdin) > 0}
 		out, err := g.run(ctx, task)

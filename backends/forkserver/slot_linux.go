@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"syscall"
 	"time"
 
@@ -34,6 +33,8 @@ type slot struct {
 	namespaces map[string]string
 	// home is what the kernel says of the groups that the slot was put into.
 	home []byte
+	// vigil is kept from when a guest may come.
+	vigil *vigil
 	// lost is set when the slot is gone that would have ended its guest.
 	lost bool
 	// group is nil where there are no control groups; has is what it was
@@ -69,12 +70,12 @@ func (s *slot) start(r *ready) error {
 	}
 	hello, pid, err := s.control.receive(r.config.startTime)
 	switch {
-	case errors.Is(err, os.ErrDeadlineExceeded):
-		return fmt.Errorf("%w: it does not fork: %w", errBadTemplate, err)
 	case hello.Failed != nil:
 		return errors.New(job.Printable(hello.Failed.What, 100))
-	case err != nil || !hello.Hello || pid == 0:
-		return errors.Join(errors.New("it does not greet"), err)
+	case err != nil:
+		return fmt.Errorf("%w: %w", errBadTemplate, err)
+	case !hello.Hello || pid == 0:
+		return errors.New("it does not greet")
 	}
 	if s.pid, s.process = pid, guestproc.OpenMain(pid); s.process == nil {
 		return errors.New("it cannot be watched: Linux 5.3 or later is needed")
@@ -100,7 +101,11 @@ func (s *slot) start(r *ready) error {
 	if err != nil || !ready.Ready {
 		return errors.Join(errors.New("it does not get ready"), err)
 	}
-	return s.look()
+	if err := s.look(); err != nil {
+		return err
+	}
+	s.vigil, err = watch(pid, s.died)
+	return err
 }
 
 // errBadTemplate is wrapped when no slot can be forked off a template any more.
@@ -147,6 +152,7 @@ const (
 func (s *slot) end() error {
 	defer s.back()
 	var errs []error
+	s.vigil.end()
 	if s.control != nil {
 		errs = append(errs, s.control.close()) // it exits then
 	}

@@ -76,7 +76,7 @@ func (p *slots) waiting(k kind) *slot {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for i, s := range slices.Backward(p.idle) {
-		if s.kind == k && !p.stale(s) {
+		if s.kind == k && !p.stale(s) && !s.ended() {
 			p.idle = slices.Delete(p.idle, i, i+1)
 			return s
 		}

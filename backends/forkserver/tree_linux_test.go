@@ -83,6 +83,23 @@ func descendants(pid int) []int {
 	return found
 }
 
+// zombies are the dead below a process that nobody has waited for.
+func zombies(pid int) []int {
+	var found []int
+	for _, below := range append(descendants(pid), pid) {
+		lists, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", below))
+		for _, list := range lists {
+			data, _ := os.ReadFile(list)
+			for _, word := range strings.Fields(string(data)) {
+				if child, err := strconv.Atoi(word); err == nil && strings.HasPrefix(statusOf(child)["State"], "Z") {
+					found = append(found, child)
+				}
+			}
+		}
+	}
+	return found
+}
+
 func statusOf(pid int) map[string]string {
 	data, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	fields := map[string]string{}
