@@ -74,8 +74,8 @@ type guest struct {
 	// enforce, tenant and template are the task's.
 	enforce          []job.LimitName
 	tenant, template string
-	// spoke is called when the guest has greeted, before it gets the job.
-	spoke func(channel io.ReadWriteCloser) error
+	// first is called before anything is read; spoke is called when the guest has greeted, before it gets the job.
+	first, spoke func(channel io.ReadWriteCloser) error
 	// said is called with all that the guest has printed whenever it prints.
 	said func(stdout string)
 }
@@ -135,6 +135,11 @@ func (w *telling) Write(p []byte) (int, error) {
 // serve is the host's side; that a guest ends without a result is no error.
 func (g guest) serve(s *seen, channel io.ReadWriteCloser) error {
 	var hello, last frame.Request
+	if g.first != nil {
+		if err := g.first(channel); err != nil {
+			return err
+		}
+	}
 	if err := frame.Read(channel, &hello); err != nil {
 		return quiet(err)
 	}

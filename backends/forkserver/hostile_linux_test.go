@@ -70,6 +70,7 @@ func TestHostileGuests(t *testing.T) {
 		{name: "stops with children", code: "import os, signal\nfor _ in range(3):\n    if os.fork() == 0: os.kill(os.getpid(), signal.SIGSTOP)\nprint('up')\nos.kill(os.getpid(), signal.SIGSTOP)", cause: backends.Killed, signal: "SIGKILL", stays: true},
 		{name: "goes on without its channel", code: "import os, time\nos.close(3)\nprint('up')\nwhile True: time.sleep(1)", cause: backends.Killed, signal: "SIGKILL", stays: true, keeps: true},
 		{name: "forks without end", code: "import os\nwhile True:\n    try: os.fork()\n    except OSError: pass", cause: backends.OutOfCPU, signal: "SIGKILL", limits: job.Limits{Processes: 30, CPU: 500e6}},
+		{name: "breaks the protocol", code: "import os, time\nos.write(3, b'\\xff' * 8)\ntime.sleep(60)", cause: backends.Killed, signal: "SIGKILL"},
 		{name: "aborts", code: "import os\nos.abort()", cause: backends.Signalled, signal: "SIGABRT"},
 		{name: "faults", code: "import ctypes\nctypes.string_at(0)", cause: backends.Signalled, signal: "SIGSEGV"},
 		{name: "terminates itself", code: "import os, signal\nos.kill(os.getpid(), signal.SIGTERM)", cause: backends.Signalled, signal: "SIGTERM"},

@@ -1,6 +1,7 @@
 package forkserver
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -193,13 +194,13 @@ func inMemory(v any) (*os.File, error) {
 	return f, nil
 }
 
-// lastWords keeps the beginning of what a launcher, template or slot complains
-// of, which is ours and never a guest's.
+// lastWords keeps the end of what a launcher, template or slot complains of,
+// which is ours and never a guest's.
 type lastWords struct {
 	from *os.File
 	done chan struct{}
 	mu   sync.Mutex
-	said guestproc.Head // guarded by mu
+	said []byte // guarded by mu
 }
 
 func newLastWords() (*lastWords, *os.File, error) {
@@ -218,7 +219,8 @@ func (l *lastWords) listen() {
 	for {
 		n, err := l.from.Read(piece)
 		l.mu.Lock()
-		_, _ = l.said.Write(piece[:n])
+		l.said = append(l.said, piece[:n]...)
+		l.said = l.said[max(0, len(l.said)-len(piece)):]
 		l.mu.Unlock()
 		if err != nil {
 			return
@@ -226,11 +228,12 @@ func (l *lastWords) listen() {
 	}
 }
 
-// String is what was said so far.
+// String is the last line so far, which of a traceback says what it was.
 func (l *lastWords) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.said.String()
+	said := bytes.TrimSpace(l.said)
+	return string(said[bytes.LastIndexByte(said, '\n')+1:])
 }
 
 // close is for when nobody can say anything any more.
