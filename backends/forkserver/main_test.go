@@ -1,10 +1,11 @@
 package forkserver_test
 
 import (
-	"os"
 	"testing"
 
 	"airlock/backends/forkserver"
+
+	"go.uber.org/goleak"
 )
 
 // launcher lets this test's own program be started again.
@@ -12,5 +13,6 @@ var launcher forkserver.Launcher
 
 func TestMain(m *testing.M) {
 	launcher = forkserver.Main()
-	os.Exit(m.Run())
+	actAsWorker()
+	goleak.VerifyTestMain(m)
 }

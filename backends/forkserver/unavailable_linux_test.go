@@ -1,0 +1,108 @@
+package forkserver_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"airlock/backends"
+	"airlock/backends/forkserver"
+
+	"golang.org/x/sys/unix"
+)
+
+// TestUnavailable: each reason must be one that an operator can act on, and
+// nothing may run.
+func TestUnavailable(t *testing.T) {
+	t.Parallel()
+	root := os.Geteuid() == 0
+	for _, tt := range []struct {
+		name     string
+		config   forkserver.Config
+		rootOnly bool
+		want     []string
+	}{
+		{name: "no launcher", config: forkserver.Config{}, want: []string{"forkserver.Main"}},
+		{name: "no interpreter", config: forkserver.Config{Launcher: launcher, Python: "/nonexistent/python3"},
+			want: []string{"/nonexistent/python3", "apt-get install python3"}},
+		{name: "no interpreter that guests may read", config: forkserver.Config{Launcher: launcher, Python: privatePython(t)},
+			rootOnly: true, want: []string{"permission denied", "where every user may read it"}},
+		{name: "no such users", config: forkserver.Config{Launcher: launcher, FirstUID: 1<<32 - 5}, rootOnly: true, want: []string{"not mapped"}},
+		{name: "no such launcher", config: forkserver.Config{Launcher: forkserver.LauncherAt("/nonexistent/launcher")},
+			want: []string{"start launcher", "/nonexistent/launcher"}},
+		{name: "launcher that fails", config: forkserver.Config{Launcher: forkserver.LauncherAt(failing(t))},
+			want: []string{"start template", "the process has ended", "what it says"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			if tt.rootOnly && !root {
+				t.Skip("only root chooses users for guests")
+			}
+			b := forkserver.New(tt.config)
+			for range 2 { // as a worker does, again and again
+				_, err := b.Probe(t.Context())
+				if !errors.Is(err, backends.ErrUnavailable) {
+					t.Fatalf("got error %v, want one that wraps ErrUnavailable", err)
+				}
+				for _, want := range tt.want {
+					if !strings.Contains(err.Error(), want) {
+						t.Errorf("got error %q, want it to say %q", err, want)
+					}
+				}
+			}
+			closesClean(t, b)
+		})
+	}
+}
+
+// privatePython is an interpreter below a directory that only we may enter.
+func privatePython(t *testing.T) string {
+	t.Helper()
+	dir := filepath.Join(publicDir(t), "private")
+	path := filepath.Join(dir, "python3")
+	if err := errors.Join(os.Mkdir(dir, 0o700), os.Symlink("/usr/bin/python3", path)); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func failing(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(publicDir(t), "fails")
+	if err := os.WriteFile(path, []byte("#!/bin/sh\necho beginning >&2\necho what it says >&2\nexit 1\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// TestHint names the setting that forbids namespaces, for refusals only.
+func TestHint(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name  string
+		err   error
+		files map[string]string
+		want  string
+	}{
+		{"debian", unix.EPERM, map[string]string{"/proc/sys/kernel/unprivileged_userns_clone": "0\n"}, "sysctl -w kernel.unprivileged_userns_clone=1"},
+		{"none at all", unix.ENOSPC, map[string]string{"/proc/sys/user/max_user_namespaces": "0\n"}, "sysctl -w user.max_user_namespaces="},
+		{"ubuntu", unix.EACCES, map[string]string{"/proc/sys/kernel/apparmor_restrict_unprivileged_userns": "1\n"}, "AppArmor profile"},
+		{"container", unix.EPERM, nil, "a container must be started"},
+		{"no room", unix.EAGAIN, map[string]string{"/proc/sys/user/max_user_namespaces": "0\n"}, ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			got := forkserver.Hint(&os.PathError{Op: "fork/exec", Path: "x", Err: tt.err}, func(path string) ([]byte, error) {
+				if text, ok := tt.files[path]; ok {
+					return []byte(text), nil
+				}
+				return nil, os.ErrNotExist
+			})
+			if !strings.Contains(got, tt.want) || tt.want == "" && got != "" {
+				t.Errorf("got %q, want it to say %q", got, tt.want)
+			}
+		})
+	}
+}
