@@ -1,0 +1,165 @@
+"""The parts of the fork server that need no rights of their own. The rest is tested in backends/forkserver."""
+
+import atexit
+import errno
+import json
+import os
+import socket
+import subprocess
+import sys
+import unittest
+
+import support
+
+if sys.platform != "linux":
+    raise unittest.SkipTest("the fork server needs Linux")
+
+from airlock_guest.forks import kernel, template
+from airlock_guest.forks.control import Control
+
+
+def pair() -> "tuple[Control, socket.socket]":
+    """Returns a control and the worker's end of it."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    atexit.register(theirs.close)
+    return Control(ours.detach()), theirs
+
+
+def in_template(code: str, stdin: bytes = b"") -> "object":
+    """Returns what the code prints as JSON in an interpreter that has been a template."""
+    head = f"import sys, json, os\nsys.path.insert(0, {str(support.GUEST)!r})\nfrom airlock_guest.forks import fresh, template\n"
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-B", "-c", head + code],
+        input=stdin, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=support.TIMEOUT, check=False,
+    )
+    if done.returncode:
+        raise AssertionError(done.stderr.decode())
+    return json.loads(done.stdout)
+
+
+class ControlTest(unittest.TestCase):
+    def test_messages_and_descriptors(self) -> None:
+        control, worker = pair()
+        reading, writing = os.pipe()
+        socket.send_fds(worker, [b'{"guest":{"user":7}}'], [writing])
+        message, descriptors = control.receive()
+        self.assertEqual(message, {"guest": {"user": 7}})
+        self.assertEqual(len(descriptors), 1)
+        os.write(descriptors[0], b"x")
+        self.assertEqual(os.read(reading, 9), b"x")
+        self.assertFalse(os.get_inheritable(descriptors[0]))
+        control.send({"ready": True})
+        self.assertEqual(worker.recv(99), b'{"ready":true}')
+
+    def test_end(self) -> None:
+        control, worker = pair()
+        worker.close()
+        self.assertEqual(control.receive(), (None, []))
+
+    def test_cut_messages_are_refused(self) -> None:
+        control, worker = pair()
+        worker.send(b'"' + b"x" * (1 << 15) + b'"')
+        with self.assertRaisesRegex(OSError, "cut"):
+            control.receive()
+        socket.send_fds(worker, [b"{}"], [0] * 20)
+        with self.assertRaisesRegex(OSError, "cut"):
+            control.receive()
+
+    def test_detached_is_not_closed(self) -> None:
+        control, worker = pair()
+        descriptor = control.detach()
+        del control
+        os.write(descriptor, b"{}")
+        self.assertEqual(worker.recv(9), b"{}")
+        os.close(descriptor)
+
+    def test_failure_is_told(self) -> None:
+        control, worker = pair()
+        control.fail(OSError(errno.EAGAIN, "no room"))
+        self.assertEqual(json.loads(worker.recv(999))["failed"], {"what": "[Errno 11] no room", "errno": errno.EAGAIN})
+        worker.close()
+        control.fail(OSError(errno.EAGAIN, "no room"))  # nobody is there, and that is no error
+
+
+class KernelTest(unittest.TestCase):
+    def test_errors_have_names(self) -> None:
+        for call, arguments, name in (
+            (kernel.setns, (-1, kernel.NEWPID), "setns"),
+            (kernel.pidfd_open, (-1,), "pidfd_open"),
+            (kernel.mount_tmpfs, ("/nonexistent/place", ""), "mount /nonexistent/place"),
+            (kernel.unshare, (-1,), "unshare"),
+        ):
+            with self.subTest(name), self.assertRaisesRegex(OSError, name):
+                call(*arguments)
+
+    def test_bad_filter_is_refused(self) -> None:
+        with self.assertRaisesRegex(OSError, "seccomp"):
+            kernel.Filter(b"").install()
+
+
+class TemplateTest(unittest.TestCase):
+    def test_loads_no_ssl_and_warms_up_without_a_trace(self) -> None:
+        found = in_template(
+            "template._import(['decimal'])\nbefore = list(sys.path)\ntemplate._warm_up()\nimport asyncio, threading\n"
+            "print(json.dumps(['ssl' in sys.modules, 'decimal' in sys.modules, 'asyncio' in sys.modules,"
+            " threading.active_count(), asyncio._get_running_loop() is None,"
+            " [p for p in before if 'packages' in p]]))"
+        )
+        self.assertEqual(found, [False, True, True, 1, True, []])
+
+    def test_all_common_modules_are_there(self) -> None:
+        self.assertEqual(len(template._COMMON), len(set(template._COMMON)))
+        self.assertNotIn("ssl", template._COMMON)
+
+    def test_failed_fork_is_told_and_survived(self) -> None:
+        control, worker = pair()
+        fork = os.fork
+
+        def refused() -> int:
+            raise BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")
+
+        os.fork = refused
+        try:
+            descriptor = control.detach()
+            self.assertFalse(template._fork_slot(descriptor))
+        finally:
+            os.fork = fork
+        self.assertIn("Resource temporarily unavailable", json.loads(worker.recv(999))["failed"]["what"])
+        os.fstat(descriptor)  # still the caller's
+        os.close(descriptor)
+
+
+class FreshTest(unittest.TestCase):
+    def test_nothing_of_the_template_is_left(self) -> None:
+        found = in_template(
+            "import gc, signal, threading\ngc.disable()\nsignal.signal(signal.SIGINT, signal.SIG_DFL)\nsys.orig_argv[-1] = '/a/template.py'\n"
+            "old = sys.stdin\nfresh.make_fresh()\nimport airlock_guest\n"
+            "print(json.dumps([[n for n in sys.modules if 'forks' in n], hasattr(airlock_guest, 'forks'), gc.isenabled(),"
+            " signal.getsignal(signal.SIGINT) is signal.default_int_handler, sys.orig_argv[-1], sys.stdin is sys.__stdin__ is not old,"
+            " sys.stdin.seekable(), sys.stdin.read(), threading.main_thread().native_id == threading.get_native_id()]))",
+            b"gr\xc3\xbc\xc3\x9fe\xff\r\n",
+        )
+        self.assertEqual(found, [[], False, True, True, "/a/main.py", True, False, "grüße\udcff\r\n", True])
+
+    def test_generators_get_seeds_of_their_own(self) -> None:
+        found = in_template(
+            "import multiprocessing.process as p, random, types, hashlib\n"
+            "class numpy: count = 0\n"
+            "numpy.seed = lambda: setattr(numpy, 'count', numpy.count + 1)\nsys.modules['numpy.random'] = numpy\n"
+            "old, values = bytes(p.current_process().authkey), []\nfor _ in range(3):\n"
+            "    r, w = os.pipe()\n"
+            "    if os.fork() == 0:\n"
+            "        fresh.make_fresh()\n"
+            "        os.write(w, json.dumps([random.random(), bytes(p.current_process().authkey).hex(), numpy.count]).encode())\n"
+            "        os._exit(0)\n"
+            "    os.wait()\n    values.append(json.loads(os.read(r, 999)))\n"
+            "print(json.dumps([values, old.hex()]))"
+        )
+        values, old = found  # type: ignore[misc]
+        for place in (0, 1):
+            self.assertEqual(len({value[place] for value in values} | {old}), 4, values)
+        self.assertEqual([value[2] for value in values], [1, 1, 1])
+
+
+if __name__ == "__main__":
+    unittest.main()
