@@ -10,8 +10,8 @@ import (
 // Hint says what to do about an error of a system call for namespaces.
 var Hint = hint
 
-// GuestProcesses counts the processes in a guest's group that are not its own.
-const GuestProcesses = ownProcesses
+// CheckAlone returns an error for a process with more than one thread.
+var CheckAlone = checkAlone
 
 // WithStartTime bounds the steps of a start otherwise than by default.
 func (c Config) WithStartTime(d time.Duration) Config {

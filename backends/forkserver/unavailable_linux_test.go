@@ -106,3 +106,40 @@ func TestHint(t *testing.T) {
 		})
 	}
 }
+
+// TestTemplateIsAlone: no module of the standard library starts threads when it
+// is imported, so processes stand in for templates.
+func TestTemplateIsAlone(t *testing.T) {
+	t.Parallel()
+	if err := forkserver.CheckAlone(sleeper(t)); err != nil {
+		t.Errorf("got error %v for a process with one thread", err)
+	}
+	if err := forkserver.CheckAlone(os.Getpid()); err == nil || !strings.Contains(err.Error(), "threads") {
+		t.Errorf("got error %v for this process, want one that says it has threads", err)
+	}
+	b, _ := open(t, forkserver.Config{})
+	if err := forkserver.CheckAlone(treeOf(t, b).template); err != nil {
+		t.Errorf("got error %v for a template", err)
+	}
+}
+
+// TestFailedProbeLeavesNothing: the next one prepares anew, and a worker probes
+// again and again.
+func TestFailedProbeLeavesNothing(t *testing.T) {
+	t.Parallel()
+	b, _ := open(t, forkserver.Config{})
+	it := treeOf(t, b)
+	bound(t, it.template, unix.RLIMIT_NPROC, 0)
+	kill(t, it.slots()[0], unix.SIGKILL)
+	if _, err := b.Probe(t.Context()); !errors.Is(err, backends.ErrUnavailable) {
+		t.Fatalf("got error %v from a template that cannot fork, want ErrUnavailable", err)
+	}
+	if alive(it.launcher) {
+		t.Error("a failed probe leaves its template")
+	}
+	if _, err := b.Probe(t.Context()); err != nil {
+		t.Errorf("got error %v from the next probe", err)
+	}
+	works(t, b)
+	closesClean(t, b)
+}
