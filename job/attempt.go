@@ -56,6 +56,9 @@ type Delivery struct {
 	// Later gives the delivery back to be delivered again after a short
 	// delay. Only who has not started the job may call it.
 	Later func(delay time.Duration) error
+	// Leave, if set, says that what is still to be done needs no slot, so
+	// that the next job may have it. It may be called twice.
+	Leave func()
 }
 
 // Report is what a guest's conversation came to: what the guest said, and what

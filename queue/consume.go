@@ -33,7 +33,8 @@ type ConsumerConfig struct {
 	// Offers are what the worker can run just now. It is called often, by
 	// the goroutine of Consume, and must be quick.
 	Offers func() []job.Offer
-	// Slots is how many handlers may run at once.
+	// Slots is how many handlers may run at once that have not called their
+	// delivery's Leave; with those that have, there are at most twice as many.
 	Slots   int
 	Handler Handler
 	// HandlerContext is the handlers' context. By default they get one that
@@ -62,7 +63,7 @@ func (q *Queue) Consume(ctx context.Context, cfg ConsumerConfig) error {
 	c := &consumption{
 		q: q, cfg: cfg, log: q.cfg.Log,
 		lanes: map[string]*membership{}, failed: map[string]time.Time{}, running: map[job.ID]bool{},
-		wake: make(chan struct{}, 1), busy: make(chan struct{}), slots: make(chan struct{}, cfg.Slots),
+		wake: make(chan struct{}, 1), busy: make(chan struct{}), slots: make(chan struct{}, cfg.Slots), places: make(chan struct{}, 2*cfg.Slots),
 	}
 	close(c.busy)
 	c.run(ctx)
@@ -87,8 +88,9 @@ type consumption struct {
 	echo    *time.Timer
 	busy    chan struct{} // closed
 
-	slots    chan struct{}
-	handlers sync.WaitGroup
+	// places holds a token for each handler, slots for each that has not left.
+	places, slots chan struct{}
+	handlers      sync.WaitGroup
 
 	// mu guards running, the jobs that have a handler.
 	mu      sync.Mutex
@@ -105,9 +107,7 @@ func (c *consumption) run(ctx context.Context) {
 	defer c.tick.Stop()
 	defer c.echo.Stop()
 	for {
-		select {
-		case c.slots <- struct{}{}:
-		case <-ctx.Done():
+		if !take(ctx, c.places) || !take(ctx, c.slots) {
 			return
 		}
 		msg := c.claim(ctx)
@@ -115,9 +115,21 @@ func (c *consumption) run(ctx context.Context) {
 			return
 		}
 		c.handlers.Go(func() {
-			defer func() { <-c.slots }()
-			c.handle(msg)
+			defer func() { <-c.places }()
+			leave := sync.OnceFunc(func() { <-c.slots })
+			defer leave()
+			c.handle(msg, leave)
 		})
+	}
+}
+
+// take puts a token in, unless ctx ends before there is room.
+func take(ctx context.Context, tokens chan<- struct{}) bool {
+	select {
+	case tokens <- struct{}{}:
+		return true
+	case <-ctx.Done():
+		return false
 	}
 }
 

@@ -423,3 +423,36 @@ func TestConsumeRefusesAnEmptyConfig(t *testing.T) {
 		t.Error("got no error for an empty config")
 	}
 }
+
+// TestASlotThatWasLeftIsTheNextJobs, and no more than twice as many jobs as
+// slots are in hand.
+func TestASlotThatWasLeftIsTheNextJobs(t *testing.T) {
+	t.Parallel()
+	srv := natstest.Start(t)
+	q := open(t, srv, queue.Config{})
+	end := make(chan struct{})
+	var inside, tooMany atomic.Int64
+	w := work(t, q, 2, func(ctx context.Context, d job.Delivery) {
+		if inside.Add(1) > 4 {
+			tooMany.Add(1)
+		}
+		defer inside.Add(-1)
+		d.Leave()
+		d.Leave()
+		<-end
+		must(t, d.Ack(ctx))
+	}, offer("bubblewrap"))
+	for range 50 {
+		submit(t, q, newJob(t, nil))
+	}
+	w.wait(4)
+	for arrived := 5; arrived <= 20; arrived++ {
+		end <- struct{}{}
+		w.wait(arrived)
+	}
+	close(end)
+	waitEmpty(t, q)
+	if got := tooMany.Load(); got != 0 {
+		t.Errorf("%d times there were more than 4 handlers at once", got)
+	}
+}

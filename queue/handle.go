@@ -19,7 +19,7 @@ const (
 
 // handle decodes a message and runs the handler, unless the job is running
 // here already.
-func (c *consumption) handle(msg jetstream.Msg) {
+func (c *consumption) handle(msg jetstream.Msg, leave func()) {
 	ctx := c.cfg.HandlerContext
 	a, raw, err := c.q.readArrival(ctx, msg, prefixJobs)
 	switch {
@@ -34,7 +34,9 @@ func (c *consumption) handle(msg jetstream.Msg) {
 		return
 	}
 	defer c.exit(a.job.ID)
-	c.cfg.Handler(ctx, delivery(a, msg))
+	d := delivery(a, msg)
+	d.Leave = leave
+	c.cfg.Handler(ctx, d)
 }
 
 // discard takes a message out of the queue that would otherwise come back for

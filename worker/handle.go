@@ -106,6 +106,12 @@ func (w *Worker) run(ctx context.Context, log zerolog.Logger, d job.Delivery, bo
 		w.handBack(log, a, d)
 		return
 	}
+	// Nothing is left of the guest. The rest waits for others, and a worker
+	// with few slots would do nothing meanwhile.
+	if d.Leave != nil {
+		d.Leave()
+	}
+	span.Leave()
 	span.Status(string(result.Status))
 	w.conclude(runCtx, log, l, result)
 }

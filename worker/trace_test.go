@@ -119,7 +119,7 @@ func phasesOf(t *testing.T, path, status string) (names []string) {
 	var at int64
 	for _, e := range events {
 		switch {
-		case e.Name == "job":
+		case e.Name == "job", e.Name == "end of job":
 			if e.Args["status"] != status {
 				t.Errorf("got status %v, want %s", e.Args["status"], status)
 			}

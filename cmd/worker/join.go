@@ -157,7 +157,8 @@ func (p *pool) presence() queue.Presence {
 	}
 	return queue.Presence{
 		ID: p.id, Host: host, Version: version(), Started: p.started,
-		Slots: p.cfg.Slots, Busy: p.worker.Running(), Draining: p.draining.Load(),
+		// Those that only wait for their end to be recorded have left their slots.
+		Slots: p.cfg.Slots, Busy: min(p.worker.Running(), p.cfg.Slots), Draining: p.draining.Load(),
 		Labels: p.cfg.Labels, Offers: p.offers(), Unavailable: p.prober.Unavailable(), Max: p.cfg.max,
 	}
 }

@@ -15,8 +15,13 @@ type buffer struct {
 	// began is when the trace did, by both clocks: what has a monotonic
 	// reading is placed by it, so that a step of the wall clock moves nothing.
 	began time.Time
-	named int // of the tracks, those that have their name
+	// Of the slots and of the tracks of those that are ending, how many have
+	// their name.
+	named, ending int
 }
+
+// firstTail is the first track of those that are ending, beyond all slots.
+const firstTail = 100_000
 
 func (b *buffer) micros(t time.Time) int64 {
 	return b.began.UnixMicro() + t.Sub(b.began).Microseconds()
@@ -56,25 +61,36 @@ func (b *buffer) span(s *Span, ended time.Time) {
 	for ; b.named <= s.slot; b.named++ {
 		b.name("thread_name", "slot "+strconv.Itoa(b.named+1), b.named)
 	}
-	begun := s.at[Begun]
-	b.queued(s, begun)
-	b.slice("job", s.slot, begun, ended)
+	b.queued(s, s.at[Begun])
+	if s.left.IsZero() {
+		b.stay(s, "job", s.slot, s.inOrder(Claimed, phases), s.at[Begun], ended)
+		return
+	}
+	for ; b.ending <= s.tail; b.ending++ {
+		b.name("thread_name", "ending "+strconv.Itoa(b.ending+1), firstTail+b.ending)
+	}
+	b.stay(s, "job", s.slot, s.inOrder(Claimed, Committed), s.at[Begun], s.left)
+	b.stay(s, "end of job", firstTail+s.tail, s.inOrder(Committed, phases), s.left, ended)
+}
+
+// stay is a slice of the attempt on one track, and in it those of its phases.
+func (b *buffer) stay(s *Span, name string, track int, moments []Phase, from, until time.Time) {
+	b.slice(name, track, from, until)
 	b.args(s)
-	from := begun
-	for _, p := range s.inOrder() {
+	for _, p := range moments {
 		// A guest's first frame may be a little earlier than the note that
 		// its code was sent; nothing may begin before its job does.
 		to := later(from, s.at[p])
-		b.slice(phaseNames[p], s.slot, from, to)
+		b.slice(phaseNames[p], track, from, to)
 		b.text = append(b.text, '}')
 		from = to
 	}
 }
 
-// inOrder are the moments that happened, as they did.
-func (s *Span) inOrder() []Phase {
+// inOrder are the moments from first to before end that happened, as they did.
+func (s *Span) inOrder(first, end Phase) []Phase {
 	var happened []Phase
-	for p := Claimed; p < phases; p++ {
+	for p := first; p < end; p++ {
 		if !s.at[p].IsZero() {
 			happened = append(happened, p)
 		}

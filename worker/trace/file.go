@@ -38,6 +38,7 @@ type Config struct {
 type File struct {
 	cfg   Config
 	slots tracks
+	tails tracks
 	stop  chan struct{}
 	over  chan struct{}
 
@@ -107,10 +108,10 @@ func (f *File) write(add func(*buffer)) {
 	if f.file == nil {
 		return
 	}
-	before, named := len(f.pending.text), f.pending.named
+	before, named, ending := len(f.pending.text), f.pending.named, f.pending.ending
 	add(&f.pending)
 	if f.written+int64(len(f.pending.text)+len(tail)) > f.cfg.MaxBytes {
-		f.pending.text, f.pending.named = f.pending.text[:before], named
+		f.pending.text, f.pending.named, f.pending.ending = f.pending.text[:before], named, ending
 		f.cfg.Log.Warn().Int64("bytes", f.cfg.MaxBytes).Msg("trace is full and was closed; the worker goes on without")
 		if err := f.close(); err != nil {
 			f.cfg.Log.Warn().Err(err).Msg("trace not closed")

@@ -2,9 +2,10 @@
 // a JSON array that chrome://tracing and ui.perfetto.dev open.
 //
 // Each attempt is one slice on the track of the slot that ran it, and in it
-// one slice for each phase, named for the moment that it leads to. Its time in
-// the queue, which overlaps what the slot did before, is an asynchronous slice
-// of its own. Nothing that a submitter or a guest wrote enters the file.
+// one slice for each phase, named for the moment that it leads to. What follows
+// once it has left the slot is a second slice, on a track of those that are
+// ending. Its time in the queue, which overlaps what the slot did before, is an
+// asynchronous slice of its own. Nothing that a submitter or a guest wrote enters the file.
 package trace
 
 import (
@@ -58,6 +59,8 @@ type Span struct {
 	attempt int
 	backend string
 	status  string
+	left    time.Time // when the slot was left; zero if it was not
+	tail    int       // the track since then
 }
 
 // Begin takes the next free track for a delivery that entered the queue at the
@@ -113,6 +116,21 @@ func (s *Span) Status(status string) {
 	s.status = status
 }
 
+// Leave says that the attempt has left its slot: the phases from here on are on
+// another track, since the slot's is the next job's.
+func (s *Span) Leave() {
+	if s == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.left.IsZero() {
+		return
+	}
+	s.left, s.tail = time.Now(), s.file.tails.take()
+	s.file.slots.give(s.slot)
+}
+
 // End writes the span and frees its track. Marks that come later are lost.
 func (s *Span) End() {
 	if s == nil {
@@ -122,7 +140,11 @@ func (s *Span) End() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.file.write(func(b *buffer) { b.span(s, ended) })
-	s.file.slots.give(s.slot)
+	if s.left.IsZero() {
+		s.file.slots.give(s.slot)
+	} else {
+		s.file.tails.give(s.tail)
+	}
 }
 
 // tracks hands out the lowest free number, so that there are as many tracks as

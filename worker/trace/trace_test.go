@@ -136,6 +136,35 @@ func TestSlotsHaveTracksThatAreUsedAgain(t *testing.T) {
 	}
 }
 
+func TestWhatHasLeftItsSlotIsOnAnotherTrack(t *testing.T) {
+	t.Parallel()
+	f, path := create(t, trace.Config{})
+	first := f.Begin(job.NewID(), time.Time{})
+	first.Mark(trace.Gone)
+	first.Leave()
+	first.Leave()
+	second := f.Begin(job.NewID(), time.Time{})
+	first.Mark(trace.Committed)
+	first.End()
+	second.End()
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	tracks := map[string][]int{}
+	for _, e := range read(t, content(t, path)) {
+		tracks[e.Name] = append(tracks[e.Name], e.Track)
+	}
+	delete(tracks, "process_name")
+	ending := tracks["end of job"]
+	if len(ending) != 1 {
+		t.Fatalf("got tracks %v, want one end of a job", tracks)
+	}
+	want := map[string][]int{"thread_name": {1, ending[0]}, "job": {1, 1}, "guest gone": {1}, "end of job": ending, "committed": ending}
+	if diff := cmp.Diff(want, tracks); diff != "" || ending[0] == 1 {
+		t.Errorf("tracks (-want +got):\n%s", diff)
+	}
+}
+
 func TestAKilledWorkersTraceLacksOnlyItsEnd(t *testing.T) {
 	t.Parallel()
 	f, path := create(t, trace.Config{})
@@ -224,6 +253,7 @@ func untraced() {
 	s := none.Begin(anyJob, time.Time{})
 	s.Claim(1, "fake")
 	s.Mark(trace.Gone)
+	s.Leave()
 	s.MarkAt(trace.Ready, time.Time{})
 	s.Status("ok")
 	s.End()
