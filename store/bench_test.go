@@ -98,3 +98,26 @@ func queued(t testing.TB, j *job.Job) job.Queued {
 	}
 	return job.Queued{Job: j, Spec: spec, Generation: 1, At: time.Now()}
 }
+
+// BenchmarkCall is what the audit adds to a lone tool call.
+func BenchmarkCall(b *testing.B) {
+	f := open(b)
+	j := newJob(b)
+	a := f.claim(j, 1, "w")
+	took := make([]time.Duration, b.N)
+	for i := range b.N {
+		c := callOf(a, i+1)
+		began := time.Now()
+		if err := f.CallStarted(b.Context(), a, c); err != nil {
+			b.Fatal(err)
+		}
+		c.State, c.Answer, c.Ended = job.CallOK, []byte(`{"sum":3}`), time.Now()
+		if err := f.CallEnded(b.Context(), a, c); err != nil {
+			b.Fatal(err)
+		}
+		took[i] = time.Since(began)
+	}
+	slices.Sort(took)
+	b.ReportMetric(float64(took[len(took)/2].Microseconds()), "p50-µs")
+	b.ReportMetric(float64(took[len(took)*99/100].Microseconds()), "p99-µs")
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/jackc/pgx/v5"
 
@@ -162,7 +163,8 @@ ON CONFLICT (job, attempt, seq) DO UPDATE SET
 WHERE c.state = 'started'
 RETURNING c.job, c.attempt, c.seq`
 
-// CallEnded records how a call ended. Refused and replayed calls, which never
+// CallEnded records how a call ended; it returns when the record is committed,
+// which for an answer may be before it is on the disk. Refused and replayed calls, which never
 // leave the worker, need no start; all others do. A call ends once, except
 // that a cancelled one may become late. It returns job.ErrFenced if a no
 // longer holds the job, but cancelled and late ends are taken until a has
@@ -193,10 +195,19 @@ func (s *Store) commitEnds(ctx context.Context, items []*callItem) error {
 		}
 	}
 	batch := &pgx.Batch{}
+	if !slices.ContainsFunc(items, (*callItem).waits) {
+		batch.Queue(dontWaitSQL)
+	}
 	queueCalls(batch, left, endSQL, endShape, (*callItem).endRow)
 	queueCalls(batch, stayed, refuseSQL, refuseShape, func(i *callItem) []any { return append(i.endRow(), i.startRow()...) })
 	return s.sendBatch(ctx, batch)
 }
+
+// waits reports whether the record of the end waits for the disk. That of an
+// answer does not: the guest is given it the sooner, and should a crash of the
+// server take it back, Finish finds the call still open. The others have nobody
+// who waits for them, and are not missed if they are gone.
+func (i *callItem) waits() bool { return i.call.State != job.CallOK && i.call.State != job.CallFailed }
 
 func jsonbUnless(plain bool, doc []byte) any {
 	if plain {
@@ -234,14 +245,20 @@ func (s *Store) fencedUnless(ctx context.Context, act string, a *job.Attempt, se
 var errCallOrder = errors.New("the call's start is not recorded, or its number is another call's")
 
 func (s *Store) whyNoCall(ctx context.Context, a *job.Attempt) error {
-	_, err := one(ctx, s, "check fence", pgx.RowTo[bool],
-		`SELECT true FROM jobs WHERE id = $1 AND attempt = $2 AND state = 'running' AND worker = $3`,
-		[16]byte(a.Job.ID), a.Number, textColumn(a.Worker))
+	err := s.checkFence(ctx, a)
 	if err == nil {
 		return errCallOrder
 	}
 	if errors.Is(err, ErrNotFound) {
 		return job.ErrFenced
 	}
+	return err
+}
+
+// checkFence returns nil if a holds its job, and ErrNotFound if not.
+func (s *Store) checkFence(ctx context.Context, a *job.Attempt) error {
+	_, err := one(ctx, s, "check fence", pgx.RowTo[bool],
+		`SELECT true FROM jobs WHERE id = $1 AND attempt = $2 AND state = 'running' AND worker = $3`,
+		[16]byte(a.Job.ID), a.Number, textColumn(a.Worker))
 	return err
 }

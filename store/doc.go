@@ -14,6 +14,10 @@
 // came of them is lost with them, since each start of a call and each end of an
 // attempt waits for the disk, and with it for all that was committed before.
 //
+// So is the end of a call that brought an answer. A result is not taken while
+// the end of one of its attempt's calls is missing, so that what is in a
+// finished job's audit is whole.
+//
 // # Everything may arrive twice
 //
 // Each method may be repeated after an error whose outcome is unknown. The

@@ -46,7 +46,23 @@ func TestServerCrashRightAfterClaims(t *testing.T) {
 		}
 	})
 	want(t, "state of the job that had called", f.state(calling.ID), job.StateRunning)
-	f.finish(caller, resultOf(caller, job.StatusOK))
+	result := resultOf(caller, job.StatusOK)
+	result.ToolCalls = 1
+	wantError(t, "finish while a call is open", f.Finish(t.Context(), caller, result), store.ErrOpenCall)
+	crash(func() {
+		call := callOf(caller, 1)
+		call.State, call.Answer, call.Ended = job.CallOK, []byte(`1`), time.Now()
+		if err := f.CallEnded(t.Context(), caller, call); err != nil {
+			t.Fatal(err)
+		}
+	})
+	if value[string](f, `SELECT state FROM tool_calls WHERE job = $1`, [16]byte(calling.ID)) == "ok" {
+		f.finish(caller, result)
+	} else {
+		wantError(t, "finish without the end of a call", f.Finish(t.Context(), caller, result), store.ErrOpenCall)
+		result.Status = job.StatusInfraError
+		f.finish(caller, result)
+	}
 	crash(func() { want(t, "verdict", f.ask(early, 1, "w").Verdict, job.Postponed) })
 	want(t, "state of the job that was put off", f.state(early.ID), job.StateRetryWait)
 

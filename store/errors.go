@@ -26,6 +26,9 @@ var (
 	// ErrOlderSchema means that the database is not migrated to what this
 	// program needs; Migrate mends it.
 	ErrOlderSchema = errors.New("the database's schema is older than this program")
+	// ErrOpenCall means that the end of one of the attempt's calls is not
+	// recorded: a crash of the server took it back.
+	ErrOpenCall = errors.New("the end of a tool call is not recorded")
 	// ErrNotDead means that a requeue was asked for a job that is not dead.
 	ErrNotDead = errors.New("the job is not dead")
 	// ErrClosed is returned by writes after Close.

@@ -14,7 +14,8 @@ import (
 var finishShape = join(fenceShape, resultShape)
 
 // finishSQL ends the jobs whose newest attempt is the row's and still holds
-// them. The row of an attempt changes only if the row of its job did.
+// them. The row of an attempt changes only if the row of its job did. A result
+// that calls led to is not taken while the end of one is missing.
 var finishSQL = `
 WITH r AS (
     SELECT * FROM ` + finishShape.source() + `
@@ -24,6 +25,8 @@ WITH r AS (
         status = r.status, ended_at = now(), ended_by = r.number, lease_until = NULL, publish_due = NULL
     FROM r
     WHERE jobs.id = r.job AND jobs.attempt = r.number AND jobs.state = 'running' AND jobs.worker = r.worker
+        AND (r.tool_calls = 0 OR r.status = 'infra_error' OR NOT EXISTS (
+            SELECT FROM tool_calls c WHERE c.job = r.job AND c.attempt = r.number AND c.state = 'started'))
     RETURNING jobs.id
 ), told AS (
     INSERT INTO announcements (job, ended_at)
@@ -59,6 +62,10 @@ func (f *finishItem) size() int {
 // makes the job dead. It returns job.ErrFenced, having changed nothing, if a
 // no longer holds the job. A repeat returns nil if the job was ended by a.
 //
+// It returns ErrOpenCall, having changed nothing, if the audit lacks the end of
+// a call that the result may rest on; a result of status infra_error is taken
+// nevertheless.
+//
 // a may be an attempt whose guest never started.
 func (s *Store) Finish(ctx context.Context, a *job.Attempt, r *job.Result) error {
 	item := &finishItem{attempt: a, result: r}
@@ -77,7 +84,10 @@ func (s *Store) Finish(ctx context.Context, a *job.Attempt, r *job.Result) error
 	if err != nil || item.done {
 		return err
 	}
-	return s.endedBy(ctx, "finish", a)
+	if err = s.endedBy(ctx, "finish", a); errors.Is(err, job.ErrFenced) && r.ToolCalls > 0 && s.checkFence(ctx, a) == nil {
+		return fmt.Errorf("finish: %w", ErrOpenCall)
+	}
+	return err
 }
 
 func (f *finishItem) encode() error {
