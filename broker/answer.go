@@ -34,7 +34,7 @@ func (f *flight) settle(ctx context.Context, answer Answer) {
 		no = refusef(CodeAuditFailed, "the answer could not be recorded")
 	}
 	if no != nil {
-		f.reply(ctx, errorReply(f.id, no))
+		f.reply(ctx, errorReply(f.id, no, f.tool))
 		return
 	}
 	f.reply(ctx, okReply(f.id, answer.Body))
@@ -48,7 +48,7 @@ const maxAnswer = MaxFrame - 64
 func (f *flight) judge(answer Answer) *refusal {
 	f.call.Provider = answer.Provider
 	if answer.Code != "" {
-		return &refusal{code: answer.Code, message: answer.Message, detail: answer.Detail}
+		return &refusal{code: answer.Code, message: answer.Message, detail: answer.Detail, retryable: answer.Retryable}
 	}
 	if len(answer.Body) > maxAnswer {
 		return refusef(CodeTooLarge, "the answer is %d bytes, a frame carries %d", len(answer.Body), maxAnswer)
@@ -80,7 +80,8 @@ func (f *flight) abandon(ctx context.Context, cause error, answers <-chan Answer
 	case CodeToolTimeLimit:
 		f.s.limited()
 	}
-	f.reply(ctx, errorReply(f.id, no))
+	f.reply(ctx, errorReply(f.id, no, f.tool))
+	f.cancel()
 	if answer, ok := f.s.late(ctx, answers); ok {
 		state = job.CallLate
 		if wrong := f.judge(answer); wrong != nil {
@@ -89,6 +90,13 @@ func (f *flight) abandon(ctx context.Context, cause error, answers <-chan Answer
 	}
 	f.fail(state, no)
 	f.record(ctx)
+}
+
+// cancel tells the provider that nobody waits any more.
+func (f *flight) cancel() {
+	if c, ok := f.s.policy.tools.(Canceller); ok {
+		c.Cancel(f.tool, Request{Job: f.call.Job, Attempt: f.call.Attempt, Seq: f.call.Seq})
+	}
 }
 
 func (s *session) limited() {

@@ -63,7 +63,10 @@ type Catalogue struct {
 	asked   time.Time
 }
 
-var _ Tools = (*Catalogue)(nil)
+var (
+	_ Tools     = (*Catalogue)(nil)
+	_ Canceller = (*Catalogue)(nil)
+)
 
 // NewCatalogue makes a Catalogue that uses nc. It is empty until it is asked
 // or run.

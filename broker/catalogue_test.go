@@ -262,7 +262,7 @@ func TestTimeoutReachesTheProvider(t *testing.T) {
 	ended := make(chan error, 100)
 	n.provide(t, one("slow", func(ctx context.Context, _ provider.Call) (any, error) {
 		<-ctx.Done()
-		ended <- ctx.Err()
+		ended <- context.Cause(ctx)
 		return nil, ctx.Err()
 	}))
 	b := n.serve(t, "one.slow", broker.Config{CallTimeout: 100 * time.Millisecond})
@@ -273,8 +273,9 @@ func TestTimeoutReachesTheProvider(t *testing.T) {
 		b.ExpectCode(1, broker.CodeTimeout)
 		return len(ended) > 0
 	})
-	if err := <-ended; !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("got error %v in the handler, want its deadline exceeded", err)
+	// The worker's word may come first, where the clocks differ.
+	if err := <-ended; !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, provider.ErrCancelled) {
+		t.Errorf("got cause %v in the handler, want its deadline exceeded or the call cancelled", err)
 	}
 	b.end(t)
 }

@@ -43,6 +43,22 @@ type refusal struct {
 	message string
 	// detail is for operators and never reaches the guest.
 	detail string
+	// retryable is the provider's word for it; see retryableBy.
+	retryable bool
+}
+
+// retryableBy reports whether the guest may make the same call again: it has
+// had no effect, or its tool, nil if unknown, has each effect only once.
+func (r *refusal) retryableBy(tool *Tool) bool {
+	switch r.code {
+	case CodeNoProvider:
+		return true
+	case CodeTimeout:
+		return tool != nil && (tool.Idempotent || tool.ReadOnly)
+	case CodeProviderError:
+		return r.retryable
+	}
+	return false
 }
 
 // Error implements error.

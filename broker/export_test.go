@@ -20,3 +20,9 @@ func ReadAnnouncement(data []byte) []*Tool {
 	}
 	return tools
 }
+
+// What PROVIDERS.md states.
+const (
+	HeaderRoom = headerRoom
+	MaxAnswer  = maxAnswer
+)

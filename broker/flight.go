@@ -22,7 +22,9 @@ type flight struct {
 	id       uint64
 	ask      *CallTool
 	finished bool
-	call     job.Call
+	// tool is nil until it is found.
+	tool *Tool
+	call job.Call
 	// metered is set while the call's time counts.
 	metered bool
 }
@@ -36,8 +38,7 @@ func (s *session) newFlight(msg *Message, seq int, finished bool) *flight {
 
 // run serves the call: ctx is the conversation, calls ends all calls.
 func (f *flight) run(ctx, calls context.Context) {
-	tool, no := f.admit(calls)
-	if no != nil {
+	if no := f.admit(calls); no != nil {
 		f.refuse(ctx, no)
 		return
 	}
@@ -46,28 +47,27 @@ func (f *flight) run(ctx, calls context.Context) {
 		f.refuse(ctx, no)
 		return
 	}
-	f.carry(ctx, calls, tool, left)
+	f.carry(ctx, calls, left)
 }
 
-// admit holds the call against policy.
-func (f *flight) admit(calls context.Context) (*Tool, *refusal) {
+// admit holds the call against policy, and finds its tool.
+func (f *flight) admit(calls context.Context) *refusal {
 	namespace, name, no := f.s.policy.resolve(f.ask)
 	f.call.Namespace, f.call.Name = job.Printable(namespace, maxShown), job.Printable(name, maxShown)
 	if f.finished {
-		return nil, refusef(CodeFinished, "the result has been given")
+		return refusef(CodeFinished, "the result has been given")
 	}
 	if no != nil {
-		return nil, no
+		return no
 	}
-	tool, no := f.s.policy.find(calls, namespace, name)
-	if no == nil {
-		f.call.SchemaDigest = tool.Digest
-		no = f.s.checkArguments(calls, tool, f.ask)
+	if f.tool, no = f.s.policy.find(calls, namespace, name); no == nil {
+		f.call.SchemaDigest = f.tool.Digest
+		no = f.s.checkArguments(calls, f.tool, f.ask)
 	}
 	if calls.Err() != nil {
 		no = ending(context.Cause(calls))
 	}
-	return tool, no
+	return no
 }
 
 func (s *session) checkArguments(calls context.Context, tool *Tool, ask *CallTool) *refusal {
@@ -107,11 +107,11 @@ func (f *flight) refuse(ctx context.Context, no *refusal) {
 		f.call.Arguments = abridged(f.call.Arguments)
 	}
 	f.record(ctx)
-	f.reply(ctx, errorReply(f.id, no))
+	f.reply(ctx, errorReply(f.id, no, f.tool))
 }
 
 // carry makes the call, once it is recorded.
-func (f *flight) carry(ctx, calls context.Context, tool *Tool, left time.Duration) {
+func (f *flight) carry(ctx, calls context.Context, left time.Duration) {
 	f.metered = true
 	if err := f.s.audit.started(calls, &f.call); err != nil {
 		f.unrecorded(ctx, calls, err)
@@ -129,7 +129,7 @@ func (f *flight) carry(ctx, calls context.Context, tool *Tool, left time.Duratio
 		calls, cancel = context.WithTimeoutCause(calls, timeout, errCallTimeout)
 		defer cancel()
 	}
-	answers, forget, err := f.s.policy.tools.Call(tool, f.request(time.Now().Add(timeout)))
+	answers, forget, err := f.s.policy.tools.Call(f.tool, f.request(time.Now().Add(timeout)))
 	if err != nil {
 		f.settle(ctx, unsent(err))
 		return
@@ -157,7 +157,7 @@ func (f *flight) request(deadline time.Time) Request {
 func (f *flight) unrecorded(ctx, calls context.Context, err error) {
 	if errors.Is(err, job.ErrFenced) {
 		f.s.lose(err)
-		f.reply(ctx, errorReply(f.id, refusef(CodeAuditFailed, "the job has another worker")))
+		f.reply(ctx, errorReply(f.id, refusef(CodeAuditFailed, "the job has another worker"), f.tool))
 		return
 	}
 	no := refusef(CodeAuditFailed, "the call could not be recorded, so it was not made")
@@ -174,5 +174,5 @@ func (f *flight) unrecorded(ctx, calls context.Context, err error) {
 func (f *flight) unmade(ctx context.Context, no *refusal) {
 	f.fail(job.CallCancelled, no)
 	f.record(ctx)
-	f.reply(ctx, errorReply(f.id, no))
+	f.reply(ctx, errorReply(f.id, no, f.tool))
 }

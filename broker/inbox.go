@@ -128,6 +128,9 @@ func (c *Catalogue) Call(t *Tool, r Request) (<-chan Answer, func(), error) {
 		provider.HeaderDeadline:       {r.Deadline.UTC().Format(time.RFC3339Nano)},
 		provider.HeaderIdempotencyKey: {r.Key},
 	}
+	if traceParentPattern.MatchString(r.TraceParent) {
+		msg.Header.Set(provider.HeaderTraceParent, r.TraceParent)
+	}
 	if err := c.nc.PublishMsg(msg); err != nil {
 		c.inbox.forget(token)
 		if errors.Is(err, nats.ErrMaxPayload) {
@@ -138,9 +141,26 @@ func (c *Catalogue) Call(t *Tool, r Request) (<-chan Answer, func(), error) {
 	return answer, func() { c.inbox.forget(token) }, nil
 }
 
+// Cancel implements Canceller. All instances of the namespace hear it: which
+// one has the call is the server's secret.
+func (c *Catalogue) Cancel(t *Tool, r Request) {
+	if !c.nc.IsConnected() || !job.ValidToolName(t.Namespace) {
+		return
+	}
+	err := c.nc.PublishMsg(&nats.Msg{
+		Subject: provider.CancelSubject(t.Namespace),
+		Header:  nats.Header{provider.HeaderCall: {callID(r.Job, r.Attempt, r.Seq)}},
+	})
+	if err != nil {
+		c.cfg.Log.Debug().Err(err).Str(fieldNamespace, t.Namespace).Msg("provider not told of a cancelled call")
+	}
+}
+
 var (
-	codePattern     = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$`)
-	instancePattern = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
+	codePattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$`)
+	// traceParentPattern is version 00 of W3C Trace Context.
+	traceParentPattern = regexp.MustCompile(`^00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$`)
+	instancePattern    = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
 )
 
 // maxProviderMessage bounds what a provider may tell a guest.
@@ -162,6 +182,7 @@ func readAnswer(msg *nats.Msg) Answer {
 	}
 	answer.Body, answer.Detail = nil, msg.Header.Get(provider.HeaderError)
 	answer.Code, answer.Message = CodeProviderError, code
+	answer.Retryable = msg.Header.Get(provider.HeaderRetryable) == "true"
 	switch code {
 	case provider.CodeTooLarge:
 		answer.Code, answer.Message = CodeTooLarge, "the answer exceeds what one message carries"
@@ -175,11 +196,11 @@ func readAnswer(msg *nats.Msg) Answer {
 }
 
 // errorCode reports whether an answer is an error, by the presence of either
-// header.
+// header. A provider that gives out its word for this worker's is not quoted.
 func errorCode(h nats.Header) (code string, isError bool) {
 	_, hasCode := h[provider.HeaderErrorCode]
 	_, hasText := h[provider.HeaderError]
-	if code = h.Get(provider.HeaderErrorCode); !codePattern.MatchString(code) {
+	if code = h.Get(provider.HeaderErrorCode); !codePattern.MatchString(code) || provider.Reserved(code) && code != provider.CodeCancelled {
 		code = "error"
 	}
 	return code, hasCode || hasText

@@ -16,6 +16,9 @@ type toolEntry struct {
 	Name        string         `json:"name"`
 	Description string         `json:"description,omitzero"`
 	InputSchema jsontext.Value `json:"input_schema,omitzero"`
+	// OutputSchema is in the answer to list_tools only: it has no use for
+	// binding the tools.
+	OutputSchema jsontext.Value `json:"output_schema,omitzero"`
 }
 
 // maxToolText bounds the descriptions and schemas of one list, so that it fits
@@ -96,8 +99,9 @@ func okReply(id uint64, value jsontext.Value) []byte {
 	return append(body, '}')
 }
 
-// errorReply is the body of a reply that refuses or reports a failure.
-func errorReply(id uint64, why *refusal) []byte {
+// errorReply is the body of a reply that refuses or reports a failure. tool is
+// the one that was called, if there was one.
+func errorReply(id uint64, why *refusal, tool *Tool) []byte {
 	body := make([]byte, 0, len(why.message)+96)
 	body = append(body, `{"id":`...)
 	body = strconv.AppendUint(body, id, 10)
@@ -107,10 +111,20 @@ func errorReply(id uint64, why *refusal) []byte {
 	// The message is printable, hence valid UTF-8, which is all that
 	// AppendQuote can refuse.
 	body, _ = jsontext.AppendQuote(body, job.Printable(why.message, maxMessage))
+	if why.retryableBy(tool) {
+		body = append(body, `,"retryable":true`...)
+	}
 	return append(body, `}}`...)
 }
 
 // encodeTools is the value of a list_tools reply.
 func encodeTools(tools []*Tool) (jsontext.Value, error) {
-	return json.Marshal(listed(tools), json.Deterministic(true))
+	entries, room := listed(tools), maxToolText
+	for i, t := range tools {
+		if room -= len(t.OutputSchema); room < 0 {
+			break
+		}
+		entries[i].OutputSchema = t.OutputSchema
+	}
+	return json.Marshal(entries, json.Deterministic(true))
 }

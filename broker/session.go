@@ -255,7 +255,7 @@ func (s *session) takeResult(ctx context.Context, msg *Message) error {
 	no := s.record(msg.Result, artifacts)
 	s.unclaim(msg.ID)
 	if no != nil {
-		s.send(ctx, errorReply(msg.ID, no))
+		s.send(ctx, errorReply(msg.ID, no, nil))
 	} else {
 		s.send(ctx, okReply(msg.ID, nil))
 	}
@@ -265,13 +265,13 @@ func (s *session) takeResult(ctx context.Context, msg *Message) error {
 
 func (s *session) listTools(ctx, calls context.Context, id uint64, finished bool) {
 	if finished {
-		s.reply(ctx, id, errorReply(id, refusef(CodeFinished, "the result has been given")))
+		s.reply(ctx, id, errorReply(id, refusef(CodeFinished, "the result has been given"), nil))
 		return
 	}
 	body, err := encodeTools(s.policy.granted(calls))
 	if err != nil {
 		s.log.Error().Err(err).Msg("tools do not encode")
-		s.reply(ctx, id, errorReply(id, refusef(CodeNoProvider, "the tools cannot be listed")))
+		s.reply(ctx, id, errorReply(id, refusef(CodeNoProvider, "the tools cannot be listed"), nil))
 		return
 	}
 	s.reply(ctx, id, okReply(id, body))

@@ -101,7 +101,7 @@ func TestConversation(t *testing.T) {
 		`{"type":"object","properties":{"a":{"type":["number","string"],"description":"a number, or its text"},` +
 		`"b":{"type":["number","string"],"description":"a number, or its text"}},"required":["a","b"],"additionalProperties":false}},` +
 		`{"namespace":"math","name":"echo","description":"Gives back what it is given.","input_schema":` +
-		`{"type":"object","properties":{"text":{}},"required":["text"],"additionalProperties":false}}]`
+		`{"type":"object","properties":{"text":true},"required":["text"],"additionalProperties":false}}]`
 	want := `{"method":"job","params":{"code":"return x","vars":{"x":2512292042121000001},"args":["-v"],"env":{"MODE":"fast"},` +
 		`"files":[{"path":"data/a.txt","base64":"aGk="}],"tools":` + tools +
 		`,"limits":{"result":1048576,"frame":8388608,"parallel":64}}}`
@@ -109,7 +109,8 @@ func TestConversation(t *testing.T) {
 		t.Errorf("job frame (-want +got):\n%s", diff)
 	}
 	b.Send(`{"id":1,"method":"list_tools"}`)
-	b.Expect(`{"id":1,"ok":true,"value":` + tools + `}`)
+	sum := `,"output_schema":{"type":"object","properties":{"sum":{"type":"number"}},"required":["sum"]}`
+	b.Expect(`{"id":1,"ok":true,"value":` + strings.Replace(tools, `},{"namespace":"math","name":"echo"`, sum+`},{"namespace":"math","name":"echo"`, 1) + `}`)
 	b.Call(2, "math.add", `{"a":1,"b":"2"}`)
 	b.Expect(`{"id":2,"ok":true,"value":{"sum":3}}`)
 	b.Call(3, "math.echo", `{"text":2512292042121000001}`)

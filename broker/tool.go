@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"time"
 
+	"airlock/broker/internal/toolschema"
+	"airlock/broker/provider"
 	"airlock/job"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -15,8 +17,8 @@ import (
 
 // The bounds of what a provider may announce of one tool.
 const (
-	MaxDescription = 4 << 10
-	MaxSchema      = 64 << 10
+	MaxDescription = provider.MaxDescription
+	MaxSchema      = provider.MaxSchema
 )
 
 // ToolSpec is a tool as its provider announces it.
@@ -34,7 +36,7 @@ type Tool struct {
 	ToolSpec
 	// Digest is the hex SHA-256 of both schemas.
 	Digest string
-	input  *schema
+	input  *toolschema.Schema
 }
 
 // NewTool checks what a provider announces: the names, the sizes, and that the
@@ -64,7 +66,7 @@ func NewTool(spec ToolSpec) (*Tool, error) {
 		return t, nil
 	}
 	var err error
-	if t.input, err = parseSchema(spec.InputSchema); err != nil {
+	if t.input, err = toolschema.Parse(spec.InputSchema); err != nil {
 		return nil, fmt.Errorf("input schema: %w", err)
 	}
 	return t, nil
@@ -86,7 +88,7 @@ func (t *Tool) CheckArguments(arguments jsontext.Value) error {
 	if t.input == nil {
 		return nil
 	}
-	return t.input.check(arguments)
+	return t.input.Check(arguments)
 }
 
 func digest(parts ...jsontext.Value) string {
@@ -123,6 +125,14 @@ type Tools interface {
 	MaxArguments() int
 }
 
+// Canceller is a Tools that can tell a provider that nobody waits any more for
+// the answer to a request that was sent. Of the request it needs Job, Attempt
+// and Seq. It returns at once, and what it says may get lost; an answer may
+// still come.
+type Canceller interface {
+	Cancel(t *Tool, r Request)
+}
+
 // Request is one call on its way to a provider. Nothing in it but Arguments
 // was written by the guest.
 type Request struct {
@@ -134,6 +144,9 @@ type Request struct {
 	Key       string
 	Deadline  time.Time
 	Arguments jsontext.Value
+	// TraceParent is the W3C trace context that the call belongs to; empty
+	// is none.
+	TraceParent string
 }
 
 // Answer is what came back: a body that nobody has checked, or a code of ours
@@ -144,4 +157,6 @@ type Answer struct {
 	Message  string
 	Detail   string
 	Provider string
+	// Retryable is the provider's word that the same call may be made again.
+	Retryable bool
 }

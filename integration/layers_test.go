@@ -27,8 +27,9 @@ var layers = map[string][]string{
 
 	"queue":               {"job"},
 	"queue/natstest":      {"job", "queue"},
-	"broker":              {"job", "broker/provider"},
-	"broker/provider/...": {"job", "broker/provider"},
+	"broker":              {"job", "broker/provider", "broker/internal/..."},
+	"broker/internal/...": {"job"},
+	"broker/provider/...": {"job", "broker/provider", "broker/internal/..."},
 	"broker/brokertest":   {"job", "broker", "broker/provider"},
 
 	"backends":              {"job"},
@@ -75,7 +76,7 @@ var confined = map[string][]string{
 	"github.com/containerd/errdefs":   {"backends/docker"},
 	"github.com/docker/docker":        {"backends/docker"},
 	"golang.org/x/net/bpf":            {"backends/internal/..."},
-	"testing":                         {"backends/backendtest", "broker/brokertest", "store/storetest", "queue/natstest"},
+	"testing":                         {"backends/backendtest", "broker/brokertest", "broker/provider/providertest", "store/storetest", "queue/natstest"},
 
 	// Not strict enough for foreign bytes: the last of two keys wins, and
 	// invalid UTF-8 is replaced.

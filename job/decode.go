@@ -63,9 +63,9 @@ func Decode(data []byte) (*Job, error) {
 }
 
 // DecodeStrict decodes data that CheckJSON accepted, refusing unknown fields.
-// Its error is a *FieldError.
-func DecodeStrict(data []byte, into any) error {
-	err := json.Unmarshal(data, into, json.RejectUnknownMembers(true))
+// Its error is a *FieldError. The options may say how types are decoded.
+func DecodeStrict(data []byte, into any, options ...json.Options) error {
+	err := json.Unmarshal(data, into, append(options, json.RejectUnknownMembers(true))...)
 	if err == nil {
 		return nil
 	}

@@ -168,7 +168,7 @@ func (p *Permissions) worker() {
 		bucketSubject(bucketCancels, "*.*.*"), bucketSubject(bucketKeys, "*.*"),
 		prefixJobs+".*.*.*", prefixResults+".*.*.*", prefixBlobs+".*.*.*",
 		// Answers, and questions to tool providers.
-		inboxPrefix+".>", job.ToolSubject("*", "*"), "$SRV.INFO",
+		inboxPrefix+".>", job.ToolSubject("*", "*"), job.ToolCancel("*"), "$SRV.INFO",
 		// What a health check asks, as the worker that it is of.
 		prefixFleet+".*."+fleetLanes,
 	)
@@ -180,11 +180,12 @@ func (p *Permissions) worker() {
 }
 
 // provider answers to nothing but the inboxes where workers wait for tools, and
-// only in the group in which each call goes to one provider. It may ask whether
-// a provider of its namespace is there, which is a check of its health.
+// only in the group in which each call goes to one provider. That a call is
+// given up all of them hear, since one has it. It may ask whether a provider of
+// its namespace is there, which is a check of its health.
 func (p *Permissions) provider(namespace, user string) {
 	p.publish(job.ToolInbox(InboxPrefix(string(RoleWorker)))+".>", "$SRV.PING."+namespace, InboxPrefix(user)+".>")
-	p.Subscribe = append(p.Subscribe, job.ToolSubject(namespace, "*")+" q")
+	p.Subscribe = append(p.Subscribe, job.ToolSubject(namespace, "*")+" q", job.ToolCancel(namespace))
 	for _, verb := range []string{"PING", "INFO", "STATS"} {
 		own := "$SRV." + verb
 		p.Subscribe = append(p.Subscribe, own, own+"."+namespace, own+"."+namespace+".*")

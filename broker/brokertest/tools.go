@@ -10,7 +10,6 @@ import (
 	"airlock/broker"
 	"airlock/broker/provider"
 
-	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 )
 
@@ -130,23 +129,24 @@ func Math(t testing.TB) *Tools {
 	t.Helper()
 	s := &Tools{}
 	math := provider.Math()
+	responder, err := provider.NewResponder(math)
+	if err != nil {
+		t.Fatalf("new responder: %v", err)
+	}
 	for _, tool := range math.Tools {
 		s.AddSpec(t, broker.ToolSpec{
 			Namespace: math.Name, Name: tool.Name, Description: tool.Description,
 			InputSchema: tool.InputSchema, OutputSchema: tool.OutputSchema,
-		}, func(r broker.Request) *broker.Answer { return run(tool, r) })
+		}, func(r broker.Request) *broker.Answer {
+			return answer(responder.Answer(context.Background(), provider.Call{Tool: tool.Name, Arguments: r.Arguments}))
+		})
 	}
 	return s
 }
 
-func run(tool provider.Tool, r broker.Request) *broker.Answer {
-	value, err := tool.Handler(context.Background(), provider.Call{Tool: tool.Name, Arguments: r.Arguments})
-	if err != nil {
-		return &broker.Answer{Code: broker.CodeProviderError, Message: err.Error()}
+func answer(a provider.Answer) *broker.Answer {
+	if a.Code != "" {
+		return &broker.Answer{Code: broker.CodeProviderError, Message: a.Code + ": " + a.Message, Detail: a.Detail}
 	}
-	body, err := json.Marshal(value)
-	if err != nil {
-		return &broker.Answer{Code: broker.CodeProviderError, Message: "internal", Detail: err.Error()}
-	}
-	return &broker.Answer{Body: body}
+	return &broker.Answer{Body: a.Body}
 }

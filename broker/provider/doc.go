@@ -8,10 +8,8 @@
 //		},
 //	})
 //
-// A provider in another language needs a NATS client and the same wire: the
-// request's body is the arguments, a JSON object; the Header… constants name
-// what the worker says beside it; the answer is JSON, or an error with
-// HeaderErrorCode. Endpoints describe themselves by the Metadata… keys.
+// broker/PROVIDERS.md is the contract, also for a provider in another language;
+// the constants here are its words. providertest tests tools without NATS.
 //
 // # What a provider must know of its callers
 //
@@ -24,5 +22,6 @@
 // with the operators.
 //
 // Arguments have been held against the input schema by a well-behaved worker.
-// Func decodes them strictly all the same.
+// Serve does so again, unless it is told to trust workers, and Func decodes them
+// strictly all the same. Answers are held against the output schema.
 package provider

@@ -14,46 +14,45 @@ import (
 // Math is a sample: namespace math with add and echo. Its numbers are exact,
 // however large.
 func Math() Namespace {
-	return Namespace{
-		Name: "math", Version: "1.0.0", Description: "Sample tools.",
-		Tools: []Tool{{
-			Name: "add", Description: "Adds two numbers, exactly.", Idempotent: true, ReadOnly: true,
-			InputSchema: jsontext.Value(`{"type":"object","properties":{` +
-				`"a":{"type":["number","string"],"description":"a number, or its text"},` +
-				`"b":{"type":["number","string"],"description":"a number, or its text"}},` +
-				`"required":["a","b"],"additionalProperties":false}`),
-			OutputSchema: jsontext.Value(`{"type":"object","properties":{"sum":{"type":"number"}},"required":["sum"]}`),
-			Handler:      add,
-		}, {
-			Name: "echo", Description: "Gives back what it is given.", Idempotent: true, ReadOnly: true,
-			InputSchema: jsontext.Value(`{"type":"object","properties":{"text":{}},` +
-				`"required":["text"],"additionalProperties":false}`),
-			Handler: echo,
-		}},
-	}
+	sum := Func("add", "Adds two numbers, exactly.", add)
+	// Any JSON is what the types say; these say more.
+	sum.InputSchema = jsontext.Value(`{"type":"object","properties":{` +
+		`"a":{"type":["number","string"],"description":"a number, or its text"},` +
+		`"b":{"type":["number","string"],"description":"a number, or its text"}},` +
+		`"required":["a","b"],"additionalProperties":false}`)
+	sum.OutputSchema = jsontext.Value(`{"type":"object","properties":{"sum":{"type":"number"}},"required":["sum"]}`)
+	same := Func("echo", "Gives back what it is given.", echo)
+	sum.Idempotent, sum.ReadOnly = true, true
+	same.Idempotent, same.ReadOnly = true, true
+	return Namespace{Name: "math", Version: "1.0.0", Description: "Sample tools.", Tools: []Tool{sum, same}}
 }
 
-func add(_ context.Context, call Call) (any, error) {
-	var in struct {
-		A jsontext.Value `json:"a"`
-		B jsontext.Value `json:"b"`
-	}
-	if err := job.DecodeStrict(call.Arguments, &in); err != nil {
-		return nil, Errorf(CodeBadArguments, "%v", err)
-	}
+type addends struct {
+	A jsontext.Value `json:"a"`
+	B jsontext.Value `json:"b"`
+}
+
+type total struct {
+	Sum jsontext.Value `json:"sum"`
+}
+
+func add(_ context.Context, in addends) (total, error) {
 	a, err := parseNumber(in.A)
 	if err != nil {
-		return nil, Errorf(CodeBadArguments, "a: %v", err)
+		return total{}, Errorf(CodeBadArguments, "a: %v", err)
 	}
 	b, err := parseNumber(in.B)
 	if err != nil {
-		return nil, Errorf(CodeBadArguments, "b: %v", err)
+		return total{}, Errorf(CodeBadArguments, "b: %v", err)
 	}
-	sum := decimal(new(big.Rat).Add(a, b))
-	return struct {
-		Sum jsontext.Value `json:"sum"`
-	}{jsontext.Value(sum)}, nil
+	return total{jsontext.Value(decimal(new(big.Rat).Add(a, b)))}, nil
 }
+
+type anything struct {
+	Text jsontext.Value `json:"text"`
+}
+
+func echo(_ context.Context, in anything) (jsontext.Value, error) { return in.Text, nil }
 
 // parseNumber reads a JSON number or a string that holds one.
 func parseNumber(raw jsontext.Value) (*big.Rat, error) {
@@ -84,14 +83,4 @@ func decimal(r *big.Rat) string {
 	}
 	digits, _ := r.FloatPrec()
 	return r.FloatString(digits)
-}
-
-func echo(_ context.Context, call Call) (any, error) {
-	var in struct {
-		Text jsontext.Value `json:"text"`
-	}
-	if err := job.DecodeStrict(call.Arguments, &in); err != nil {
-		return nil, Errorf(CodeBadArguments, "%v", err)
-	}
-	return in.Text, nil
 }

@@ -1,19 +1,15 @@
 package provider
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"runtime/debug"
 	"strings"
 	"sync/atomic"
 	"time"
 
 	"airlock/job"
 
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/micro"
 )
@@ -36,78 +32,134 @@ const (
 // The error is not nil when serving could not begin, or when the connection was
 // closed for good.
 func Serve(ctx context.Context, nc *nats.Conn, n Namespace) error {
-	n.Version = cmp.Or(n.Version, "0.0.0")
-	n.Parallel = cmp.Or(n.Parallel, 64)
-	n.Drain = cmp.Or(n.Drain, 10*time.Second)
-	n.ReplyPrefix = cmp.Or(n.ReplyPrefix, nats.InboxPrefix)
-	if err := n.check(); err != nil {
+	r, err := NewResponder(n)
+	if err != nil {
 		return err
 	}
 	if size, most := n.metadataSize(), int(nc.MaxPayload())/2; size > most {
 		return fmt.Errorf("namespace %q: schemas and descriptions are %d bytes, the maximum is %d: serve it in parts", n.Name, size, most)
 	}
+	for {
+		if err := r.awaitHealth(ctx, nc); err != nil || ctx.Err() != nil {
+			return err
+		}
+		if err := r.serveWhileHealthy(ctx, nc); err != nil || ctx.Err() != nil {
+			return err
+		}
+	}
+}
+
+// serveWhileHealthy is one service from its announcement to its drain.
+func (r *Responder) serveWhileHealthy(ctx context.Context, nc *nats.Conn) error {
 	stopped := make(chan struct{})
 	service, err := micro.AddService(nc, micro.Config{
-		Name: n.Name, Version: n.Version, Description: n.Description,
+		Name: r.namespace.Name, Version: r.namespace.Version, Description: r.namespace.Description,
 		DoneHandler: func(micro.Service) { close(stopped) },
 	})
 	if err != nil {
 		return fmt.Errorf("add service: %w", err)
 	}
-	s := &server{nc: nc, namespace: n, instance: service.Info().ID, slots: make(chan struct{}, n.Parallel)}
 	handling, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
-	for _, tool := range n.Tools {
-		if err := s.add(handling, service, tool); err != nil {
-			return errors.Join(fmt.Errorf("add tool %s: %w", tool.Name, err), service.Stop())
-		}
+	s := &server{Responder: r, nc: nc, instance: service.Info().ID, slots: make(chan struct{}, r.namespace.Parallel)}
+	if err := s.begin(handling, service); err != nil {
+		return errors.Join(err, service.Stop(), s.drain(cancel))
 	}
+	ill, forget := r.watchHealth(ctx)
+	defer forget()
 	select {
 	case <-ctx.Done():
+	case <-ill:
 	case <-stopped:
 		return errors.Join(nats.ErrConnectionClosed, s.drain(cancel))
 	}
 	if err := service.Stop(); err != nil && !nc.IsClosed() {
-		return fmt.Errorf("stop service: %w", err)
+		return errors.Join(fmt.Errorf("stop service: %w", err), s.drain(cancel))
 	}
 	return s.drain(cancel)
 }
 
 // server handles the calls of one service.
 type server struct {
-	nc        *nats.Conn
-	namespace Namespace
-	instance  string
-	slots     chan struct{}
-	arrived   atomic.Int64
+	*Responder
+	nc       *nats.Conn
+	instance string
+	slots    chan struct{}
+	cancels  *nats.Subscription
+	// arrived counts all calls, open those without an answer.
+	arrived, open atomic.Int64
 }
 
-func (s *server) add(ctx context.Context, service micro.Service, t Tool) error {
+func (s *server) begin(ctx context.Context, service micro.Service) (err error) {
+	// First, so that no call runs that cannot be cancelled.
+	s.cancels, err = s.nc.Subscribe(CancelSubject(s.namespace.Name), func(msg *nats.Msg) { s.Cancel(msg.Header.Get(HeaderCall)) })
+	if err != nil {
+		return fmt.Errorf("subscribe to cancelled calls: %w", err)
+	}
+	for _, t := range s.namespace.Tools {
+		if err := s.add(ctx, service, s.tools[t.Name]); err != nil {
+			return fmt.Errorf("add tool %s: %w", t.Name, err)
+		}
+	}
+	return nil
+}
+
+func (s *server) add(ctx context.Context, service micro.Service, t *checkedTool) error {
 	return service.AddEndpoint(t.Name, micro.HandlerFunc(func(r micro.Request) { s.take(ctx, t, r) }),
 		micro.WithEndpointSubject(Subject(s.namespace.Name, t.Name)),
 		micro.WithEndpointMetadata(t.metadata()),
 		micro.WithEndpointPendingLimits(pendingCalls, pendingBytes))
 }
 
-// take starts a handler for a call. It runs on the subscription's own
-// goroutine, so that calls wait their turn in the client, in bounds.
-func (s *server) take(ctx context.Context, t Tool, r micro.Request) {
+// take starts a handler for a call. It runs on the tool's own goroutine, so
+// that its calls wait their turn in the client, in bounds, and hold up no other
+// tool's.
+func (s *server) take(ctx context.Context, t *checkedTool, r micro.Request) {
 	s.arrived.Add(1)
 	if !s.answerable(r.Reply()) {
 		return
 	}
-	select {
-	case s.slots <- struct{}{}:
-	case <-ctx.Done():
-		return
-	}
+	s.open.Add(1)
 	// micro reads its request again when take has returned, so nothing of it
 	// is used by the goroutine.
 	call, reply := s.call(t, r), r.Reply()
+	leave, err := s.enter(ctx, t, call)
+	if err != nil {
+		defer s.open.Add(-1)
+		s.respond(reply, failed(err))
+		return
+	}
 	go func() {
-		defer func() { <-s.slots }()
-		s.answer(ctx, t, call, reply)
+		defer s.open.Add(-1)
+		defer leave()
+		answer := s.Answer(ctx, call)
+		s.note(call, answer)
+		s.respond(reply, answer)
 	}()
+}
+
+// enter waits for the tool's bounds and then for a free handler, not beyond
+// the call's deadline.
+func (s *server) enter(ctx context.Context, t *checkedTool, call Call) (leave func(), err error) {
+	waiting := ctx
+	if !call.Deadline.IsZero() {
+		var cancel context.CancelFunc
+		waiting, cancel = context.WithDeadline(ctx, call.Deadline)
+		defer cancel()
+	}
+	if err := t.gate.enter(waiting); err != nil {
+		if ctx.Err() != nil {
+			return nil, unbegun(ctx)
+		}
+		return nil, fmt.Errorf("wait for a free handler: %w", context.DeadlineExceeded)
+	}
+	select {
+	case s.slots <- struct{}{}:
+		return func() { <-s.slots; t.gate.leave() }, nil
+	case <-waiting.Done():
+		t.gate.leave()
+		return nil, unbegun(waiting)
+	}
 }
 
 // answerable reports whether an answer may go to the subject: the caller
@@ -116,78 +168,56 @@ func (s *server) answerable(reply string) bool {
 	return strings.HasPrefix(reply, s.namespace.ReplyPrefix) && !strings.ContainsAny(reply, "*> \t\r\n")
 }
 
-func (s *server) call(t Tool, r micro.Request) Call {
+func (s *server) call(t *checkedTool, r micro.Request) Call {
 	h := r.Headers()
 	deadline, _ := time.Parse(time.RFC3339Nano, h.Get(HeaderDeadline)) // else none
 	return Call{
 		Namespace: s.namespace.Name, Tool: t.Name,
 		Tenant: h.Get(HeaderTenant), Job: h.Get(HeaderJob), ID: h.Get(HeaderCall),
-		IdempotencyKey: h.Get(HeaderIdempotencyKey), Deadline: deadline, Arguments: r.Data(),
+		IdempotencyKey: h.Get(HeaderIdempotencyKey), TraceParent: h.Get(HeaderTraceParent),
+		Deadline: deadline, Arguments: r.Data(),
 	}
 }
 
-func (s *server) answer(ctx context.Context, t Tool, call Call, reply string) {
-	if !call.Deadline.IsZero() {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithDeadline(ctx, call.Deadline)
-		defer cancel()
-		if ctx.Err() != nil {
-			s.fail(reply, fmt.Errorf("waited for a free handler: %w", ctx.Err()))
-			return
-		}
-	}
-	body, err := handle(ctx, t, call)
-	if err != nil {
-		s.fail(reply, err)
-		return
-	}
-	if err := s.publish(reply, body, nil); errors.Is(err, nats.ErrMaxPayload) {
-		s.fail(reply, Errorf(CodeTooLarge, "%d bytes", len(body)))
+// note logs what only the provider's author can mend. The text may hold what
+// the guest sent.
+func (s *server) note(call Call, answer Answer) {
+	if answer.Code == CodeInternal {
+		s.namespace.Log.Warn().Str("namespace", call.Namespace).Str("tool", call.Tool).Str("call", call.ID).Msg("tool failed")
+		s.namespace.Log.Debug().Str("call", call.ID).Str("reason", job.PrintableLines(answer.Detail, 8<<10)).Msg("tool failed so")
 	}
 }
 
-// handle runs the handler and encodes what it returns.
-func handle(ctx context.Context, t Tool, call Call) (body jsontext.Value, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
-		}
-	}()
-	value, err := t.Handler(ctx, call)
-	if err != nil {
-		return nil, err
-	}
-	if raw, ok := value.(jsontext.Value); ok {
-		body = raw
-	} else if body, err = json.Marshal(value, json.Deterministic(true)); err != nil {
-		return nil, fmt.Errorf("encode answer: %w", err)
-	}
-	if err := job.CheckJSON(body); err != nil {
-		return nil, fmt.Errorf("check answer: %w", err)
-	}
-	return body, nil
-}
-
-func (s *server) fail(reply string, err error) {
-	code, public, private := described(err)
-	header := nats.Header{
-		HeaderErrorCode: {code},
-		HeaderError:     {job.Printable(private, maxHeader)},
-	}
-	if public != "" {
-		header.Set(HeaderMessage, job.Printable(public, maxHeader))
+func (s *server) respond(reply string, answer Answer) {
+	err := s.publish(reply, answer.Body, headers(answer))
+	if errors.Is(err, nats.ErrMaxPayload) {
+		too := failed(Errorf(CodeTooLarge, "%d bytes", len(answer.Body)))
+		err = s.publish(reply, nil, headers(too))
 	}
 	// It fails only when the connection does, and then nobody can be told.
-	_ = s.publish(reply, nil, header)
+	_ = err
+}
+
+func headers(answer Answer) nats.Header {
+	if answer.Code == "" {
+		return nats.Header{}
+	}
+	header := nats.Header{
+		HeaderErrorCode: {answer.Code},
+		HeaderError:     {job.Printable(answer.Detail, maxHeader)},
+	}
+	if answer.Message != "" {
+		header.Set(HeaderMessage, job.Printable(answer.Message, maxHeader))
+	}
+	if answer.Retryable {
+		header.Set(HeaderRetryable, "true")
+	}
+	return header
 }
 
 func (s *server) publish(reply string, body []byte, header nats.Header) error {
-	msg := &nats.Msg{Subject: reply, Data: body, Header: header}
-	if msg.Header == nil {
-		msg.Header = nats.Header{}
-	}
-	msg.Header.Set(HeaderProvider, s.instance)
-	return s.nc.PublishMsg(msg)
+	header.Set(HeaderProvider, s.instance)
+	return s.nc.PublishMsg(&nats.Msg{Subject: reply, Data: body, Header: header})
 }
 
 // drain waits for the calls that had arrived. The service has unsubscribed,
@@ -196,27 +226,18 @@ func (s *server) publish(reply string, body []byte, header nats.Header) error {
 func (s *server) drain(cancel context.CancelFunc) error {
 	timer := time.AfterFunc(s.namespace.Drain, cancel)
 	defer timer.Stop()
-	for before := int64(-1); before != s.arrived.Load(); {
+	for before := int64(-1); before != s.arrived.Load() || s.open.Load() > 0; {
 		before = s.arrived.Load()
-		s.idle()
 		time.Sleep(quiet)
 	}
-	s.idle()
 	if s.nc.IsClosed() {
 		return nil
+	}
+	if s.cancels != nil {
+		s.cancels.Unsubscribe() // fails only when the connection is gone as well
 	}
 	if err := s.nc.FlushTimeout(time.Second); err != nil {
 		return fmt.Errorf("flush the last answers: %w", err)
 	}
 	return nil
-}
-
-// idle waits until no handler runs.
-func (s *server) idle() {
-	for range cap(s.slots) {
-		s.slots <- struct{}{}
-	}
-	for range cap(s.slots) {
-		<-s.slots
-	}
 }

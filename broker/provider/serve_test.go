@@ -126,6 +126,7 @@ func TestFunc(t *testing.T) {
 		`{"x":1,"y":2,"z":3}`:           {"", "bad_arguments"},
 		`{"X":1,"y":2}`:                 {"", "bad_arguments"},
 		`{"x":1,"x":2,"y":2}`:           {"", "bad_arguments"},
+		`{"x":1}`:                       {"", "bad_arguments"}, // which a decoder takes for y = 0
 		`{"x":1.5,"y":2}`:               {"", "bad_arguments"},
 	} {
 		if body, code := ask(t, nc, "tools.n.swap", arguments); body != want[0] || code != want[1] {
@@ -248,7 +249,7 @@ func TestDrainIsBounded(t *testing.T) {
 	})
 	ns.Drain = time.Millisecond
 	nc, stop := serve(t, ns)
-	if err := nc.PublishRequest("tools.n.t", nc.NewInbox(), nil); err != nil {
+	if err := nc.PublishRequest("tools.n.t", nc.NewInbox(), []byte(`{}`)); err != nil {
 		t.Fatalf("publish: %v", err)
 	}
 	<-started
@@ -266,7 +267,7 @@ func TestBK40ForeignReplySubject(t *testing.T) {
 		t.Fatalf("subscribe: %v", err)
 	}
 	for _, reply := range []string{"", "jobs.any", "_INBOXx.a", "$JS.ACK.a", "_INBOX.a.*", "_INBOX.>"} {
-		if err := nc.PublishMsg(&nats.Msg{Subject: "tools.n.t", Reply: reply}); err != nil {
+		if err := nc.PublishMsg(&nats.Msg{Subject: "tools.n.t", Reply: reply, Data: []byte(`{}`)}); err != nil {
 			t.Fatalf("publish: %v", err)
 		}
 	}
@@ -285,7 +286,7 @@ func TestExpiredCallsAreNotHandled(t *testing.T) {
 	t.Parallel()
 	var ran atomic.Int32
 	nc, _ := serve(t, tool("t", func(context.Context, provider.Call) (any, error) { ran.Add(1); return 1, nil }))
-	msg := &nats.Msg{Subject: "tools.n.t", Header: nats.Header{
+	msg := &nats.Msg{Subject: "tools.n.t", Data: []byte(`{}`), Header: nats.Header{
 		provider.HeaderDeadline: {time.Now().Add(-time.Second).UTC().Format(time.RFC3339Nano)},
 	}}
 	answer, err := nc.RequestMsg(msg, 10*time.Second)
@@ -310,23 +311,36 @@ func TestClosedConnectionEndsServe(t *testing.T) {
 	}
 }
 
+// many are tools whose descriptions exceed one message together.
+func many(handler func(context.Context, provider.Call) (any, error)) (tools []provider.Tool) {
+	for i := range 200 {
+		tools = append(tools, provider.Tool{Name: fmt.Sprintf("t%d", i), Handler: handler, Description: strings.Repeat("x", provider.MaxDescription)})
+	}
+	return tools
+}
+
 func TestServeRefuses(t *testing.T) {
 	t.Parallel()
 	nc := brokertest.Connect(t, brokertest.NATS(t, 0))
 	handler := func(context.Context, provider.Call) (any, error) { return 1, nil }
 	good := provider.Tool{Name: "t", Handler: handler}
 	for name, ns := range map[string]provider.Namespace{
-		"no name":         {Tools: []provider.Tool{good}},
-		"a dotted name":   {Name: "a.b", Tools: []provider.Tool{good}},
-		"no tools":        {Name: "n"},
-		"too much to say": {Name: "n", Tools: []provider.Tool{{Name: "t", Handler: handler, Description: strings.Repeat("x", 600<<10)}}},
-		"a wildcard":      {Name: "n", Tools: []provider.Tool{{Name: "*", Handler: handler}}},
-		"a dunder":        {Name: "n", Tools: []provider.Tool{{Name: "__import__", Handler: handler}}}, // SP13
-		"no handler":      {Name: "n", Tools: []provider.Tool{{Name: "t"}}},
-		"a tool twice":    {Name: "n", Tools: []provider.Tool{good, good}},
-		"no schema":       {Name: "n", Tools: []provider.Tool{{Name: "t", Handler: handler, InputSchema: []byte(`{"type":7}`)}}},
-		"a bad version":   {Name: "n", Version: "one", Tools: []provider.Tool{good}},
-		"a remote schema": {Name: "n", Tools: []provider.Tool{{Name: "t", Handler: handler, InputSchema: []byte(`{"$ref":"https://example.com"}`)}}},
+		"no name":            {Tools: []provider.Tool{good}},
+		"a dotted name":      {Name: "a.b", Tools: []provider.Tool{good}},
+		"no tools":           {Name: "n"},
+		"too much to say":    {Name: "n", Tools: many(handler)},
+		"a wildcard":         {Name: "n", Tools: []provider.Tool{{Name: "*", Handler: handler}}},
+		"a dunder":           {Name: "n", Tools: []provider.Tool{{Name: "__import__", Handler: handler}}}, // SP13
+		"no handler":         {Name: "n", Tools: []provider.Tool{{Name: "t"}}},
+		"a tool twice":       {Name: "n", Tools: []provider.Tool{good, good}},
+		"no schema":          {Name: "n", Tools: []provider.Tool{{Name: "t", Handler: handler, InputSchema: []byte(`{"type":7}`)}}},
+		"a bad version":      {Name: "n", Version: "one", Tools: []provider.Tool{good}},
+		"an endless schema":  {Name: "n", Tools: []provider.Tool{{Name: "t", Handler: handler, InputSchema: []byte(`{"$ref":"#"}`)}}},
+		"a large schema":     {Name: "n", Tools: []provider.Tool{{Name: "t", Handler: handler, InputSchema: []byte(`{"title":"` + strings.Repeat("x", provider.MaxSchema) + `"}`)}}},
+		"a long description": {Name: "n", Tools: []provider.Tool{{Name: "t", Handler: handler, Description: strings.Repeat("x", provider.MaxDescription+1)}}},
+		"a negative rate":    {Name: "n", Tools: []provider.Tool{{Name: "t", Handler: handler, MaxRate: -1}}},
+		"a large answer":     {Name: "n", MaxAnswer: provider.MaxAnswer + 1, Tools: []provider.Tool{good}},
+		"a remote schema":    {Name: "n", Tools: []provider.Tool{{Name: "t", Handler: handler, InputSchema: []byte(`{"$ref":"https://example.com"}`)}}},
 	} {
 		if err := provider.Serve(t.Context(), nc, ns); err == nil {
 			t.Errorf("%s: got no error, want one", name)

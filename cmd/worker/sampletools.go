@@ -6,7 +6,6 @@ import (
 	"io"
 
 	"github.com/go-json-experiment/json"
-	"github.com/nats-io/nats.go/micro"
 	"github.com/rs/zerolog"
 
 	"airlock/broker/provider"
@@ -38,7 +37,9 @@ func (c *sampleToolsCommand) serve(ctx context.Context, stdout, stderr io.Writer
 	if err := c.say(stdout, "serving"); err != nil {
 		return err
 	}
-	return provider.Serve(ctx, nc, provider.Math())
+	tools := provider.Math()
+	tools.Log = log
+	return provider.Serve(ctx, nc, tools)
 }
 
 // check asks for a service that answers under the sample tools' name.
@@ -50,12 +51,8 @@ func (c *sampleToolsCommand) check(ctx context.Context, stdout io.Writer) error 
 		return err
 	}
 	defer nc.Close()
-	subject, err := micro.ControlSubject(micro.PingVerb, provider.Math().Name, "")
-	if err != nil {
-		return fmt.Errorf("name the service: %w", err)
-	}
-	if _, err := nc.RequestWithContext(ctx, subject, nil); err != nil {
-		return fmt.Errorf("ask for the sample tools: %w", err)
+	if err := provider.Ping(ctx, nc, provider.Math().Name); err != nil {
+		return err
 	}
 	return c.say(stdout, "served")
 }
