@@ -137,7 +137,7 @@ class ModuleTest(unittest.TestCase):
 
     def test_own_names_only(self) -> None:
         ended = run("sorted(name for name in globals() if not name.startswith('__'))")
-        self.assertEqual(ended.value, ["add", "echo", "tools"])
+        self.assertEqual(ended.value, ["add", "echo", "list_tools", "tools"])
 
     def test_async_forms(self) -> None:
         ended = run("""

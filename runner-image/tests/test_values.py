@@ -379,9 +379,10 @@ class GuestTest(unittest.TestCase):
 
     def test_nan_everywhere(self) -> None:
         nan = {"$airlock": "float", "value": "nan"}
-        source = "x = await echo(v=float('nan'))\n[x == {'v': {'$airlock': 'float', 'value': 'nan'}}, float('nan')]"
+        source = "x = (await echo(v=float('nan')))['v']\n[type(x) is float and x != x, float('nan')]"
         ended = support.run(source)
         self.assertEqual(ended.value, [True, nan])
+        self.assertEqual(ended.requests[0]["params"]["arguments"], {"v": nan})
 
     def test_low_recursion_limit(self) -> None:
         source = "import sys\nx = 1\nfor _ in range(40): x = [x]\nsys.setrecursionlimit(60)\nx"

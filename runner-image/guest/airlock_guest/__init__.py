@@ -7,6 +7,8 @@ the worker. broker/PROTOCOL.md is the contract of that channel, and its names ar
     wire       frames and strict JSON
     calls      requests and their replies, from threads, event loops and neither
     tools      what the user's code sees of the tools
+    signature  the signature of a tool, made when somebody looks
+    revive     answers as Python values, where JSON has no word for them
     code       from source to a code object: top-level await and return, the last expression
     values     Python values as JSON
     report     exceptions as JSON

@@ -231,6 +231,8 @@ class Conversation:
 
     def _deliver(self, frame: dict) -> None:
         check_reply(frame)
+        if self._channel.tagged:
+            frame["tagged"] = True  # which no reply can say itself
         with self._state:
             request = self._open.pop(frame["id"], None)
         if request is None:

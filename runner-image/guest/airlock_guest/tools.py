@@ -21,14 +21,19 @@ _ENVELOPE = 4096
 
 
 class ToolError(Exception):
-    """A call that was refused or failed. code is one of the error codes of broker/PROTOCOL.md."""
+    """A call that was refused or failed.
 
-    def __init__(self, code: str, message: str, namespace: str = "", name: str = "") -> None:
-        super().__init__(code, message, namespace, name)
+    code is one of the error codes of broker/PROTOCOL.md; retryable says that the same call may be made again without
+    harm.
+    """
+
+    def __init__(self, code: str, message: str, namespace: str = "", name: str = "", retryable: bool = False) -> None:
+        super().__init__(code, message, namespace, name, retryable)
         self.code = code
         self.message = message
         self.namespace = namespace
         self.name = name
+        self.retryable = retryable
 
     def __str__(self) -> str:
         return f"{self.code}: {self.message}"
@@ -70,7 +75,7 @@ class Tools:
         return self._caller.call_sync(namespace, name, {**({} if arguments is None else arguments), **more})
 
     def list(self) -> "Any":
-        """Asks which tools may be called now, with their schemas: await tools.list()."""
+        """Asks which tools may be called now, with their schemas: await tools.list(), or await list_tools()."""
         return self._caller.list()
 
 
@@ -80,33 +85,75 @@ def bind(tools: Tools, descriptions: "list[dict]", variables: dict) -> None:
     for described in descriptions:
         counts[described["name"]] = counts.get(described["name"], 0) + 1
     builtins.ToolError = ToolError
-    taken = {*variables, *dir(builtins), "tools"}
+    taken = {*variables, *dir(builtins), "tools", "list_tools"}
     for described in descriptions:
         namespace, name = described["namespace"], described["name"]
-        tool = _tool(tools._caller, described)
+        tool = Tool(tools._caller, described)
         if not hasattr(Tools, namespace):  # tools.call stays a method
             group = tools.__dict__.setdefault(namespace, Namespace())
             group.__dict__[name] = tool
         if counts[name] == 1 and name.isidentifier() and not iskeyword(name) and name not in taken:
             variables[name] = tool
     variables.setdefault("tools", tools)
+    variables.setdefault("list_tools", tools.list)
 
 
-def _tool(caller: "_Caller", described: dict) -> "Any":
-    """Makes the function of one tool."""
-    namespace, name = described["namespace"], described["name"]
-    schema = described.get("input_schema")
-    order = _positions(schema)
+async def _call() -> None:
+    """Lends its code to the tools, by which inspect sees that they are async functions."""
 
-    def tool(*positional: "Any", **arguments: "Any") -> "Any":
+
+class Tool:
+    """One tool: to inspect, pydoc and asyncio an async function with the signature that its schema says."""
+
+    __defaults__ = __kwdefaults__ = None
+    __code__ = _call.__code__
+    __module__ = "tools"
+
+    def __init__(self, caller: "_Caller", described: dict) -> None:
+        self._caller = caller
+        self._namespace, self.__name__ = described["namespace"], described["name"]
+        self.__qualname__ = f"{self._namespace}.{self.__name__}"
+        self.description = described.get("description")
+        self.input_schema = described.get("input_schema")
+        self._order = _positions(self.input_schema)
+        self.__annotations__: dict = {}
+
+    def __call__(self, /, *positional: "Any", **arguments: "Any") -> "Any":
         if positional:
-            _place(name, order, positional, arguments)
-        return caller.call(namespace, name, arguments)
+            _place(self.__name__, self._order, positional, arguments)
+        return self._caller.call(self._namespace, self.__name__, arguments)
 
-    tool.__name__, tool.__qualname__, tool.__module__ = name, f"{namespace}.{name}", "tools"
-    tool.__doc__ = described.get("description")
-    tool.input_schema = schema
-    return tool
+    def __get__(self, instance: "Any", owner: "Any" = None) -> "Any":
+        """Makes pydoc take it for a routine. As an attribute of a class it stays itself: a tool has no self."""
+        return self
+
+    def __repr__(self) -> str:
+        return f"<async function {self.__qualname__}>"
+
+    @property
+    def __signature__(self) -> "Any":
+        from .signature import signature_of
+
+        return signature_of(self.input_schema)
+
+    @property
+    def __doc__(self) -> "str | None":  # type: ignore[override]
+        lines = [self.description] if self.description else []
+        notes = [f"{name}: {note}" for name, note in _notes(self.input_schema)]
+        if notes:
+            lines += ["", *notes] if lines else notes
+        return "\n".join(lines) or None
+
+
+def _notes(schema: "Any") -> "list[tuple[str, str]]":
+    """Returns the arguments that the schema describes in words."""
+    properties = schema.get("properties") if type(schema) is dict else None
+    found = []
+    for name, described in (properties if type(properties) is dict else {}).items():
+        note = described.get("description") if type(described) is dict else None
+        if type(note) is str:
+            found.append((name, note))
+    return found
 
 
 def _positions(schema: "Any") -> "list[str]":
@@ -147,10 +194,10 @@ class _Caller:
 
     def list(self) -> "Any":
         """Returns a coroutine."""
-        return self._noted("tools", "list", lambda: '"method":"list_tools"')
+        return self._noted("tools", "list", lambda: '"method":"list_tools"', plain=True)
 
-    def _noted(self, namespace: str, name: str, text: "Any") -> "Any":
-        """Returns a coroutine that is listed as unawaited until it starts."""
+    def _noted(self, namespace: str, name: str, text: "Any", plain: bool = False) -> "Any":
+        """Returns a coroutine that is listed as unawaited until it starts; plain leaves the answer as it came."""
         self._made += 1
         number, label = self._made, f"{_clean(namespace)}.{_clean(name)}"
         unawaited = self._conversation.unawaited
@@ -158,7 +205,10 @@ class _Caller:
 
         async def call() -> "Any":
             unawaited.pop(number, None)
-            return _answer(await self._conversation.request(text()), namespace, name)
+            reply = await self._conversation.request(text())
+            if plain and reply["ok"]:
+                return reply.get("value")
+            return _answer(reply, namespace, name)
 
         coroutine = call()
         coroutine.__name__ = coroutine.__qualname__ = label
@@ -189,5 +239,15 @@ def _clean(name: str) -> str:
 
 def _answer(reply: dict, namespace: str, name: str) -> "Any":
     if reply["ok"]:
-        return reply.get("value")
-    raise ToolError(reply["error"]["code"], reply["error"]["message"], namespace, name)
+        return _revived(reply)
+    error = reply["error"]
+    raise ToolError(error["code"], error["message"], namespace, name, error.get("retryable") is True)
+
+
+def _revived(reply: dict) -> "Any":
+    value = reply.get("value")
+    if "tagged" not in reply:
+        return value
+    from .revive import revive
+
+    return revive(value)

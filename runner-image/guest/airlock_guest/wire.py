@@ -34,6 +34,7 @@ class Channel:
         self.descriptor = descriptor
         self._file = FileIO(descriptor, "r+", closefd=False)
         self._received = bytearray()
+        self.tagged = False  # whether the last frame may hold a form of "Values"
 
     def send(self, text: str) -> None:
         """Sends one object. It blocks until the worker has room for it."""
@@ -77,6 +78,8 @@ class Channel:
             return None
         body = bytes(data[4 : 4 + length])
         del data[: 4 + length]
+        # The text may spell the tag with escapes.
+        self.tagged = b'"$airlock"' in body or b"\\u" in body
         return decode(body)
 
     def close(self) -> None:
