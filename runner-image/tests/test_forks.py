@@ -1,6 +1,5 @@
 """The parts of the fork server that need no rights of their own. The rest is tested in backends/forkserver."""
 
-import atexit
 import errno
 import json
 import os
@@ -18,10 +17,10 @@ from airlock_guest.forks import kernel, template
 from airlock_guest.forks.control import Control
 
 
-def pair() -> "tuple[Control, socket.socket]":
-    """Returns a control and the worker's end of it."""
+def pair(test: unittest.TestCase) -> "tuple[Control, socket.socket]":
+    """Returns a control and the worker's end of it, for one test."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    atexit.register(theirs.close)
+    test.addCleanup(theirs.close)
     return Control(ours.detach()), theirs
 
 
@@ -39,7 +38,7 @@ def in_template(code: str, stdin: bytes = b"") -> "object":
 
 class ControlTest(unittest.TestCase):
     def test_messages_and_descriptors(self) -> None:
-        control, worker = pair()
+        control, worker = pair(self)
         reading, writing = os.pipe()
         socket.send_fds(worker, [b'{"guest":{"user":7}}'], [writing])
         message, descriptors = control.receive()
@@ -47,17 +46,19 @@ class ControlTest(unittest.TestCase):
         self.assertEqual(len(descriptors), 1)
         os.write(descriptors[0], b"x")
         self.assertEqual(os.read(reading, 9), b"x")
+        for descriptor in (*descriptors, reading, writing):
+            self.addCleanup(os.close, descriptor)
         self.assertFalse(os.get_inheritable(descriptors[0]))
         control.send({"ready": True})
         self.assertEqual(worker.recv(99), b'{"ready":true}')
 
     def test_end(self) -> None:
-        control, worker = pair()
+        control, worker = pair(self)
         worker.close()
         self.assertEqual(control.receive(), (None, []))
 
     def test_cut_messages_are_refused(self) -> None:
-        control, worker = pair()
+        control, worker = pair(self)
         worker.send(b'"' + b"x" * (1 << 15) + b'"')
         with self.assertRaisesRegex(OSError, "cut"):
             control.receive()
@@ -66,7 +67,7 @@ class ControlTest(unittest.TestCase):
             control.receive()
 
     def test_detached_is_not_closed(self) -> None:
-        control, worker = pair()
+        control, worker = pair(self)
         descriptor = control.detach()
         del control
         os.write(descriptor, b"{}")
@@ -74,7 +75,7 @@ class ControlTest(unittest.TestCase):
         os.close(descriptor)
 
     def test_failure_is_told(self) -> None:
-        control, worker = pair()
+        control, worker = pair(self)
         control.fail(OSError(errno.EAGAIN, "no room"))
         self.assertEqual(json.loads(worker.recv(999))["failed"], {"what": "[Errno 11] no room", "errno": errno.EAGAIN})
         worker.close()
@@ -112,7 +113,7 @@ class TemplateTest(unittest.TestCase):
         self.assertNotIn("ssl", template._COMMON)
 
     def test_failed_fork_is_told_and_survived(self) -> None:
-        control, worker = pair()
+        control, worker = pair(self)
         fork = os.fork
 
         def refused() -> int:
@@ -133,7 +134,7 @@ class FreshTest(unittest.TestCase):
     def test_nothing_of_the_template_is_left(self) -> None:
         found = in_template(
             "import gc, signal, threading\ngc.disable()\nsignal.signal(signal.SIGINT, signal.SIG_DFL)\nsys.orig_argv[-1] = '/a/template.py'\n"
-            "old = sys.stdin\nfresh.make_fresh()\nimport airlock_guest\n"
+            "old, r = sys.stdin, fresh.Restorer()\nr.restore(True)\nimport airlock_guest\n"
             "print(json.dumps([[n for n in sys.modules if 'forks' in n], hasattr(airlock_guest, 'forks'), gc.isenabled(),"
             " signal.getsignal(signal.SIGINT) is signal.default_int_handler, sys.orig_argv[-1], sys.stdin is sys.__stdin__ is not old,"
             " sys.stdin.seekable(), sys.stdin.read(), threading.main_thread().native_id == threading.get_native_id()]))",
@@ -146,10 +147,10 @@ class FreshTest(unittest.TestCase):
             "import multiprocessing.process as p, random, types, hashlib\n"
             "class numpy: count = 0\n"
             "numpy.seed = lambda: setattr(numpy, 'count', numpy.count + 1)\nsys.modules['numpy.random'] = numpy\n"
-            "old, values = bytes(p.current_process().authkey), []\nfor _ in range(3):\n"
+            "old, values, restorer = bytes(p.current_process().authkey), [], fresh.Restorer()\nfor _ in range(3):\n"
             "    r, w = os.pipe()\n"
             "    if os.fork() == 0:\n"
-            "        fresh.make_fresh()\n"
+            "        restorer.restore(False)\n"
             "        os.write(w, json.dumps([random.random(), bytes(p.current_process().authkey).hex(), numpy.count]).encode())\n"
             "        os._exit(0)\n"
             "    os.wait()\n    values.append(json.loads(os.read(r, 999)))\n"
