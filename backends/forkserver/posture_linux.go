@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"strconv"
+	"time"
 
 	"airlock/backends/internal/guestproc"
 )
@@ -21,6 +22,9 @@ func (g *forked) checkPosture() error {
 		}
 	}
 	err = errors.Join(err, g.checkGroups())
+	if err != nil && g.main.Wait(time.Time{}) {
+		return fmt.Errorf("the guest ended while it was looked at: %w", err)
+	}
 	if err != nil {
 		return fmt.Errorf("the guest is not confined: %w", err)
 	}
