@@ -24,8 +24,9 @@
 // What a guest of bubblewrap sees (see there), with these differences: its uid
 // and gid are 1000 or above; its writable file systems have a bounded number of
 // files, one for each 4 KiB; more modules are loaded already, among them
-// asyncio without ssl; sys.orig_argv is made up; asyncio counts its tasks on
-// from where the template stopped; its parent's pid is 0. random, uuid,
+// asyncio without ssl, and ctypes; sys.orig_argv is made up; asyncio counts its
+// tasks on from where the template stopped; gc does not list what the template
+// froze; its parent's pid is 0. random, uuid,
 // secrets, os.urandom and ssl.RAND_bytes give every guest other values, and so
 // does numpy.random's global generator.
 //
@@ -67,7 +68,7 @@ type Config struct {
 	FirstUID int
 	// Templates names modules that are imported ahead, by the template's name.
 	// Each is offered as the label template.NAME=true if its modules can be
-	// imported. The template without a name is always there.
+	// imported and start no thread. The template without a name is always there.
 	Templates map[string][]string
 	// TenantTemplates gives each tenant templates of its own.
 	TenantTemplates bool
