@@ -38,8 +38,12 @@ type Job struct {
 	// NotBefore is the earliest start, Deadline when to give up.
 	NotBefore time.Time `json:"not_before,omitzero"`
 	Deadline  time.Time `json:"deadline,omitzero"`
-	// MaxAttempts is how often a job is tried when the failure is ours.
+	// MaxAttempts is how often a job is tried when the failure is ours, or one
+	// that RetryOn names.
 	MaxAttempts int `json:"max_attempts,omitzero"`
+	// RetryOn are the guest's own failures that are retried too. Without it
+	// such a failure is the job's result. A later attempt calls tools again.
+	RetryOn []Status `json:"retry_on,omitzero"`
 
 	// Network asks for a network; only workers whose operator allows guests
 	// one have such a job in their lanes.
@@ -51,7 +55,6 @@ type Job struct {
 
 	// The fields below are typed so that a submitter's mistake is found, and
 	// refused by Prepare until their machinery exists.
-	RetryOn []Status       `json:"retry_on,omitzero"`
 	OnRetry string         `json:"on_retry,omitzero"`
 	Expect  jsontext.Value `json:"expect,omitzero"`
 }

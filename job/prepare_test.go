@@ -43,7 +43,6 @@ func checkRefusals(t *testing.T, refusals []refusal) {
 func TestPrepareRefusesUnsupported(t *testing.T) {
 	t.Parallel()
 	for field, set := range map[string]func(j *job.Job){
-		"retry_on":   func(j *job.Job) { j.RetryOn = []job.Status{job.StatusTimeout} },
 		"on_retry":   func(j *job.Job) { j.OnRetry = "replay" },
 		"expect":     func(j *job.Job) { j.Expect = []byte(`{}`) },
 		"files.blob": func(j *job.Job) { j.Files = []job.File{{Path: "a", Blob: "sha256:0"}} },
@@ -58,6 +57,24 @@ func TestPrepareRefusesUnsupported(t *testing.T) {
 				t.Errorf("got error %v, want %v", err, want)
 			}
 		})
+	}
+}
+
+func TestPrepareRefusesRetryOn(t *testing.T) {
+	t.Parallel()
+	refusals := []refusal{{"twice", "retry_on[1]", "twice", func(j *job.Job) { j.RetryOn = []job.Status{job.StatusTimeout, job.StatusTimeout} }}}
+	for _, status := range []job.Status{job.StatusOK, job.StatusCancelled, job.StatusExpired, job.StatusInfraError} {
+		refusals = append(refusals, refusal{string(status), "retry_on[0]", "no failure of the guest's own", func(j *job.Job) { j.RetryOn = []job.Status{status} }})
+	}
+	checkRefusals(t, refusals)
+	j := job.Job{Code: "1"}
+	for _, status := range job.Statuses() {
+		if status.Retryable() {
+			j.RetryOn = append(j.RetryOn, status)
+		}
+	}
+	if err := j.Prepare(now); err != nil || len(j.RetryOn) != 11 {
+		t.Errorf("got error %v for all %d failures of the guest's own, want none for 11", err, len(j.RetryOn))
 	}
 }
 

@@ -18,7 +18,7 @@ type Record struct {
 	Error      *Error `json:"error,omitzero"`
 	Generation int    `json:"generation"`
 	// Attempt is the newest attempt's number, Failures how many of them
-	// failed by our fault since the last requeue.
+	// failed since the last requeue: by our fault, or as retry_on says.
 	Attempt     int `json:"attempt,omitzero"`
 	Failures    int `json:"failures,omitzero"`
 	MaxAttempts int `json:"max_attempts"`
@@ -47,7 +47,8 @@ type AttemptRecord struct {
 	Backend    string    `json:"backend,omitzero"`
 	Started    time.Time `json:"started"`
 	Ended      time.Time `json:"ended,omitzero"`
-	// Outcome is running, finished, failed (our fault, to be retried),
+	// Outcome is running, finished, failed (to be tried again, or the last of
+	// our failures),
 	// released (given back) or lost (its worker vanished).
 	Outcome   string `json:"outcome"`
 	Status    Status `json:"status,omitzero"`

@@ -46,6 +46,11 @@ type Result struct {
 	Isolation Isolated  `json:"isolation,omitzero"`
 	Finished  time.Time `json:"finished"`
 
+	// Attempts are all tries at the job with what came of each, this one among
+	// them, where there was more than one: what a retry mended is not hidden.
+	// Their messages may be cut.
+	Attempts []AttemptRecord `json:"attempts,omitzero"`
+
 	// AuditHead is the head of the attempt's hash chain of calls, in hex.
 	AuditHead string `json:"audit_head,omitzero"`
 

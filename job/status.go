@@ -56,6 +56,16 @@ func (s *Status) UnmarshalText(text []byte) error {
 	return fmt.Errorf("unknown status %q", Printable(string(text), 40))
 }
 
+// Retryable reports whether a job may ask for another try after this end: it
+// is a failure, and the guest's own.
+func (s Status) Retryable() bool {
+	switch s {
+	case StatusOK, StatusCancelled, StatusExpired, StatusInfraError, "":
+		return false
+	}
+	return true
+}
+
 // State is where a job stands. The set is closed.
 type State string
 

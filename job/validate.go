@@ -94,7 +94,9 @@ func (j *Job) dropEmpty() {
 	if len(j.Collect) == 0 {
 		j.Collect = nil
 	}
-	j.RetryOn = nil // refused unless empty
+	if len(j.RetryOn) == 0 {
+		j.RetryOn = nil
+	}
 }
 
 func (j *Job) checkUnsupported(time.Time) *FieldError {
@@ -102,7 +104,6 @@ func (j *Job) checkUnsupported(time.Time) *FieldError {
 		name string
 		set  bool
 	}{
-		{"retry_on", len(j.RetryOn) > 0},
 		{"on_retry", j.OnRetry != ""},
 		{"expect", len(j.Expect) > 0},
 		{"files.blob", slices.ContainsFunc(j.Files, func(f File) bool { return f.Blob != "" })},
@@ -299,6 +300,14 @@ func (j *Job) checkSchedule(now time.Time) *FieldError {
 	}
 	if j.MaxAttempts < 0 || j.MaxAttempts > MaxAttempts {
 		return fieldErrorf("max_attempts", "want 1 to %d", MaxAttempts)
+	}
+	for i, status := range j.RetryOn {
+		switch {
+		case !status.Retryable():
+			return fieldErrorf(index("retry_on", i, ""), "%q is no failure of the guest's own; failures of ours are retried anyway", status)
+		case slices.Contains(j.RetryOn[:i], status):
+			return fieldErrorf(index("retry_on", i, ""), "%q is there twice", status)
+		}
 	}
 	if j.NotBefore.After(now.AddDate(1, 0, 0)) {
 		return fieldErrorf("not_before", "is more than a year away")

@@ -147,8 +147,9 @@ func (s *Store) endedBy(ctx context.Context, act string, a *job.Attempt) error {
 	return err
 }
 
-// retrySQL records a failure of ours. The job waits for its next try, or is
-// dead if that was the last.
+// retrySQL records a failure that is worth another try. The job waits for it;
+// if this was the last, a failure of ours makes it dead, and nothing changes
+// for one of the guest's own, which is then the job's result.
 var retrySQL = `
 WITH r AS (
     SELECT * FROM ` + finishShape.source() + `
@@ -163,6 +164,7 @@ WITH r AS (
         lease_until = NULL, publish_due = NULL
     FROM r
     WHERE jobs.id = r.job AND jobs.attempt = r.number AND jobs.state = 'running' AND jobs.worker = r.worker
+        AND (r.status = 'infra_error' OR failures + 1 < max_attempts)
     RETURNING jobs.id, jobs.state
 ), told AS (
     INSERT INTO announcements (job, ended_at)
@@ -174,15 +176,14 @@ FROM r, moved
 WHERE attempts.job = r.job AND attempts.number = r.number
 RETURNING moved.state`
 
-// Retry records that attempt a failed by our fault, with r as the cause, and
-// returns where the job then stands: retry_wait, to be published by the
-// reconciler once after has passed, or dead with r as its result if this was
-// the last of its attempts. r's status is stored as infra_error. It returns
-// job.ErrFenced if a no longer holds the job; a repeat returns the job's state.
+// Retry records that attempt a failed as r says, by our fault or in a way that
+// the job's retry_on names, and returns where the job then stands: retry_wait,
+// to be published by the reconciler once after has passed, or if this was the
+// last of its attempts ended with r as its result: dead by our fault, else
+// finished. It returns job.ErrFenced if a no longer holds the job; a repeat
+// returns the job's state.
 func (s *Store) Retry(ctx context.Context, a *job.Attempt, r *job.Result, after time.Duration) (job.State, error) {
-	cause := *r
-	cause.Status = job.StatusInfraError
-	columns, err := resultRow(&cause, false)
+	columns, err := resultRow(r, false)
 	if err != nil {
 		return "", fmt.Errorf("retry: %w", err)
 	}
@@ -191,7 +192,10 @@ func (s *Store) Retry(ctx context.Context, a *job.Attempt, r *job.Result, after 
 	args := append(finishShape.arrays([][]any{append(fenceRow(a), columns...)}), max(after, 0))
 	state, err := one(ctx, s, "retry", pgx.RowTo[job.State], retrySQL, args...)
 	if errors.Is(err, ErrNotFound) {
-		return s.failedAlready(ctx, a)
+		state, err = s.failedAlready(ctx, a)
+	}
+	if errors.Is(err, job.ErrFenced) && r.Status != job.StatusInfraError {
+		return job.StateFinished, s.Finish(ctx, a, r)
 	}
 	return state, err
 }

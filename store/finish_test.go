@@ -3,6 +3,7 @@ package store_test
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -119,6 +120,57 @@ func TestRetryUntilDead(t *testing.T) {
 		t.Fatal(err)
 	}
 	want(t, "unannounced", len(unannounced), 1)
+}
+
+// TestRetryOfAGuestsFailure: it counts like one of ours, and the last one is
+// the job's result and not its death. Every try stands beside it.
+func TestRetryOfAGuestsFailure(t *testing.T) {
+	t.Parallel()
+	f := open(t)
+	j := newJob(t, tries(2), inBatch("b"), func(j *job.Job) { j.RetryOn = []job.Status{job.StatusTimeout} })
+	a := f.claim(j, 1, "w")
+	again := func(a *job.Attempt) job.State {
+		r := resultOf(a, job.StatusTimeout)
+		r.Error = &job.Error{Type: "timeout", Message: strings.Repeat("ä", 900)}
+		state, err := f.Retry(t.Context(), a, r, 0)
+		if err != nil {
+			t.Fatalf("retry: %v", err)
+		}
+		return state
+	}
+	want(t, "state after the first", again(a), job.StateRetryWait)
+	want(t, "state after its repeat", again(a), job.StateRetryWait)
+	b := f.claim(f.takeDue(t)[0].Job, 2, "w2")
+	want(t, "state after the second", again(b), job.StateFinished)
+	want(t, "state after its repeat", again(b), job.StateFinished)
+	if _, err := f.Retry(t.Context(), a, resultOf(a, job.StatusTimeout), 0); !errors.Is(err, job.ErrFenced) {
+		t.Errorf("got error %v from an attempt that is over, want %v", err, job.ErrFenced)
+	}
+
+	for name, read := range map[string]func() (*job.Result, error){
+		"result":      func() (*job.Result, error) { return f.Result(t.Context(), "acme", j.ID) },
+		"batch":       func() (*job.Result, error) { return first(f.BatchResults(t.Context(), "acme", "b", job.ID{}, 9)) },
+		"unannounced": func() (*job.Result, error) { return first(f.Unannounced(t.Context(), 0, 9)) },
+	} {
+		r, err := read()
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		want(t, name+": status", r.Status, job.StatusTimeout)
+		var got []string
+		for _, a := range r.Attempts {
+			got = append(got, fmt.Sprintf("%d %s %s %s %s", a.Number, a.Outcome, a.Status, a.Worker, a.Error.Type))
+		}
+		want(t, name+": attempts", got, []string{"1 failed timeout w timeout", "2 finished timeout w2 timeout"})
+	}
+}
+
+func first[T any](all []T, err error) (T, error) {
+	if err != nil || len(all) == 0 {
+		var none T
+		return none, errors.Join(err, errors.New("there is none"))
+	}
+	return all[0], nil
 }
 
 func TestReleaseDoesNotCount(t *testing.T) {

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"strings"
@@ -64,7 +65,7 @@ func (s *Store) Job(ctx context.Context, tenant string, id job.ID) (job.Record, 
 		return job.Record{}, err
 	}
 	rec.Attempts, err = collect(ctx, s, "read attempts", scanAttempt, `
-		SELECT number, generation, worker, backend, outcome, status, error_type, error_message, tool_calls, started_at, ended_at
+		SELECT job, number, generation, worker, backend, outcome, status, error_type, error_message, tool_calls, started_at, ended_at
 		FROM attempts
 		WHERE job = $1
 		ORDER BY number`, [16]byte(id))
@@ -76,15 +77,23 @@ func (s *Store) Job(ctx context.Context, tenant string, id job.ID) (job.Record, 
 }
 
 func scanAttempt(row pgx.CollectableRow) (job.AttemptRecord, error) {
+	_, a, err := scanTry(row)
+	return a, err
+}
+
+// scanTry reads an attempt and whose it is.
+func scanTry(row pgx.CollectableRow) (job.ID, job.AttemptRecord, error) {
 	var a job.AttemptRecord
+	var id [16]byte
 	var status *string
 	var kind, message []byte
 	var ended *time.Time
-	err := row.Scan(&a.Number, &a.Generation, &a.Worker, &a.Backend, &a.Outcome, &status, &kind, &message,
+	err := row.Scan(&id, &a.Number, &a.Generation, &a.Worker, &a.Backend, &a.Outcome, &status, &kind, &message,
 		&a.ToolCalls, &a.Started, &ended)
+	message = bytes.ToValidUTF8(message, nil) // a cut may have gone through a character
 	a.Status, a.Error = job.Status(deref(status)), shortError(kind, message)
 	a.Started, a.Ended = a.Started.UTC(), deref(ended).UTC()
-	return a, err
+	return job.ID(id), a, err
 }
 
 const (

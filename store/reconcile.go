@@ -228,7 +228,7 @@ const endWaitingSQL = `told AS (
 // oldest first: those that ended longer than olderThan ago, which their worker
 // had time to announce, and those that no worker ends, at once.
 func (s *Store) Unannounced(ctx context.Context, olderThan time.Duration, limit int) ([]*job.Result, error) {
-	return collect(ctx, s, "read unannounced results", scanResult, `
+	return s.results(ctx, "read unannounced results", `
 		SELECT `+resultColumns+`
 		FROM announcements n
 		JOIN jobs j ON j.id = n.job

@@ -76,20 +76,75 @@ func deref[T any](p *T) T {
 	return *p
 }
 
+// withTries adds their attempts to the results of jobs that had several.
+func (s *Store) withTries(ctx context.Context, results []*job.Result) error {
+	byID, ids := map[job.ID]*job.Result{}, [][16]byte{}
+	for _, r := range results {
+		if r.Attempt != 1 { // the first attempt's result has nothing before it
+			byID[r.Job], ids = r, append(ids, r.Job)
+		}
+	}
+	if len(ids) == 0 {
+		return nil
+	}
+	_, err := collect(ctx, s, "read attempts", func(row pgx.CollectableRow) (struct{}, error) {
+		id, a, err := scanTry(row)
+		if r := byID[id]; err == nil {
+			r.Attempts = append(r.Attempts, a)
+		}
+		return struct{}{}, err
+	}, triesSQL, ids)
+	for _, r := range byID {
+		if len(r.Attempts) < 2 {
+			r.Attempts = nil
+		}
+	}
+	return err
+}
+
+// triesSQL cuts the messages: there are up to twenty beside one result.
+const triesSQL = `
+	SELECT job, number, generation, worker, backend, outcome, status, error_type,
+	    substring(error_message FROM 1 FOR 1000), tool_calls, started_at, ended_at
+	FROM attempts
+	WHERE job = ANY($1::uuid[])
+	ORDER BY job, number`
+
+// Attempts are all tries at a job, as they stand beside its result: none where
+// there was only one. Their messages may be cut.
+func (s *Store) Attempts(ctx context.Context, id job.ID) ([]job.AttemptRecord, error) {
+	r := &job.Result{Job: id}
+	err := s.withTries(ctx, []*job.Result{r})
+	return r.Attempts, err
+}
+
+// results runs a query for resultColumns.
+func (s *Store) results(ctx context.Context, act, sql string, args ...any) ([]*job.Result, error) {
+	all, err := collect(ctx, s, act, scanResult, sql, args...)
+	if err == nil {
+		err = s.withTries(ctx, all)
+	}
+	return all, err
+}
+
 // Result returns what a job gave; ErrNotFound if the tenant has no such job or
 // it has not ended.
 func (s *Store) Result(ctx context.Context, tenant string, id job.ID) (*job.Result, error) {
-	return one(ctx, s, "read result", scanResult, `
+	r, err := one(ctx, s, "read result", scanResult, `
 		SELECT `+resultColumns+`
 		FROM jobs j
 		JOIN attempts a ON a.job = j.id AND a.number = j.ended_by
 		WHERE j.tenant = $1 AND j.id = $2`, tenant, [16]byte(id))
+	if err == nil {
+		err = s.withTries(ctx, []*job.Result{r})
+	}
+	return r, err
 }
 
 // BatchResults returns up to limit results of a batch in the order of their
 // jobs' ids, those after the given id; the zero ID starts at the first.
 func (s *Store) BatchResults(ctx context.Context, tenant, batch string, after job.ID, limit int) ([]*job.Result, error) {
-	return collect(ctx, s, "read results of batch", scanResult, `
+	return s.results(ctx, "read results of batch", `
 		SELECT `+resultColumns+`
 		FROM jobs j
 		JOIN attempts a ON a.job = j.id AND a.number = j.ended_by

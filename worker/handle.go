@@ -3,7 +3,6 @@ package worker
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -136,7 +135,7 @@ func (w *Worker) conclude(ctx context.Context, log zerolog.Logger, l *lease, res
 	var told sync.WaitGroup
 	if state.Ended() {
 		told.Go(func() {
-			if announce(ctx, log, w.cfg.Ledger, w.cfg.Results, result) {
+			if w.withTries(ctx, log, result) && announce(ctx, log, w.cfg.Ledger, w.cfg.Results, result) {
 				l.span.Mark(trace.Announced)
 			}
 		})
@@ -177,7 +176,7 @@ func (w *Worker) commit(ctx context.Context, a *job.Attempt, result *job.Result)
 }
 
 func (w *Worker) record(ctx context.Context, a *job.Attempt, result *job.Result) (job.State, error) {
-	if result.Status != job.StatusInfraError || final(result) {
+	if !retried(a.Job, result) {
 		state := job.StateFinished
 		if result.Status == job.StatusInfraError {
 			state = job.StateDead
@@ -185,17 +184,6 @@ func (w *Worker) record(ctx context.Context, a *job.Attempt, result *job.Result)
 		return state, w.cfg.Ledger.Finish(ctx, a, result)
 	}
 	return w.cfg.Ledger.Retry(ctx, a, result, retryAfter(a.Number))
-}
-
-// retryAfter grows with the attempts and is spread, so that jobs which failed
-// together do not return together.
-func retryAfter(attempt int) time.Duration {
-	return jitter(min(time.Second<<min(attempt-1, 6), time.Minute))
-}
-
-// jitter spreads a pause over 75 to 125 percent.
-func jitter(d time.Duration) time.Duration {
-	return d*3/4 + rand.N(max(d/2, 1))
 }
 
 // handBack gives a job that was interrupted by a shutdown to another worker.

@@ -3,6 +3,7 @@ package worker
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"airlock/backends"
 	"airlock/job"
@@ -188,6 +189,15 @@ func interruption(cause error, j *job.Job) ending {
 func interrupted(a *job.Attempt, box *Sandbox, cause error) *job.Result {
 	end := interruption(cause, a.Job)
 	return bare(a, box, end.status, end.err.Type, end.err.Message)
+}
+
+// retried reports whether a failure is worth another try: one of ours, unless
+// it is final, and of the guest's own those that the job names.
+func retried(j *job.Job, r *job.Result) bool {
+	if r.Status == job.StatusInfraError {
+		return !final(r)
+	}
+	return slices.Contains(j.RetryOn, r.Status)
 }
 
 // final reports whether another attempt would end the same way.

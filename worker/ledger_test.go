@@ -27,6 +27,10 @@ type ledger struct {
 	// beat answers heartbeats; nil confirms all.
 	beat func(held []job.Holding) ([]job.Heartbeat, error)
 
+	// tries and triesErr answer Attempts.
+	tries    []job.AttemptRecord
+	triesErr error
+
 	mu      sync.Mutex
 	steps   []string
 	writes  int
@@ -97,6 +101,9 @@ func (l *ledger) Finish(_ context.Context, _ *job.Attempt, r *job.Result) error 
 }
 
 func (l *ledger) Retry(_ context.Context, a *job.Attempt, r *job.Result, _ time.Duration) (job.State, error) {
+	if a.Number >= a.Job.MaxAttempts && r.Status != job.StatusInfraError {
+		return job.StateFinished, l.write("finish", r)
+	}
 	if a.Number >= a.Job.MaxAttempts {
 		return job.StateDead, l.write("dead", r)
 	}
@@ -106,6 +113,10 @@ func (l *ledger) Retry(_ context.Context, a *job.Attempt, r *job.Result, _ time.
 func (l *ledger) Release(context.Context, *job.Attempt) error { l.note("release"); return nil }
 
 func (l *ledger) Announced(context.Context, job.ID) error { l.note("announced"); return nil }
+
+func (l *ledger) Attempts(context.Context, job.ID) ([]job.AttemptRecord, error) {
+	return l.tries, l.triesErr
+}
 
 func (l *ledger) Announce(context.Context, *job.Result) error { l.note("announce"); return nil }
 

@@ -22,6 +22,8 @@ type Ledger interface {
 	Retry(ctx context.Context, a *job.Attempt, r *job.Result, after time.Duration) (job.State, error)
 	Release(ctx context.Context, a *job.Attempt) error
 	Announced(ctx context.Context, id job.ID) error
+	// Attempts are all tries at a job, for its result; none if there was one.
+	Attempts(ctx context.Context, id job.ID) ([]job.AttemptRecord, error)
 }
 
 // Announcer tells submitters of a result that is committed.

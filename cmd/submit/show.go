@@ -111,6 +111,11 @@ func (a *app) remark(r *job.Result) {
 	if r.Status != job.StatusOK {
 		a.talk.fault("job %s ended as %s%s", r.Job, r.Status, onAttempt(r))
 	}
+	for _, t := range r.Attempts {
+		if t.Number != r.Attempt {
+			a.talk.say("attempt %d %s on %s, worker %s%s", t.Number, t.Outcome, t.Backend, job.Printable(t.Worker, 100), cause(t))
+		}
+	}
 	for _, stream := range []struct {
 		name string
 		cut  bool
@@ -130,6 +135,18 @@ func (a *app) remark(r *job.Result) {
 	for _, e := range r.Events {
 		a.talk.say("%s", strings.TrimSpace(fmt.Sprintf("%s ×%d %s", e.Kind, max(e.Count, 1), e.Note)))
 	}
+}
+
+// cause is how an attempt ended, and why.
+func cause(t job.AttemptRecord) string {
+	if t.Status == "" {
+		return ""
+	}
+	text := ": " + string(t.Status)
+	if why := errorText(t.Error); why != "" {
+		text += " (" + job.Printable(why, 300) + ")"
+	}
+	return text
 }
 
 func onAttempt(r *job.Result) string {
