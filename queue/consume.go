@@ -5,7 +5,6 @@ import (
 	"errors"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -49,7 +48,7 @@ type ConsumerConfig struct {
 // Consume claims jobs of the lanes that the worker's offers satisfy, and hands
 // each to Handler in a goroutine of its own. It asks the queue only when a slot
 // is free, so that no job waits at a busy worker. It serves high, normal and
-// low 8:4:1, and lanes in turn.
+// low 8:4:1, within a priority tenants in turn, and of a tenant lanes in turn.
 //
 // It blocks until ctx has ended and every handler has returned. The error says
 // what is wrong with cfg; while the server is away it waits.
@@ -63,7 +62,9 @@ func (q *Queue) Consume(ctx context.Context, cfg ConsumerConfig) error {
 	c := &consumption{
 		q: q, cfg: cfg, log: q.cfg.Log,
 		lanes: map[string]*membership{}, failed: map[string]time.Time{}, running: map[job.ID]bool{},
-		wake: make(chan struct{}, 1), busy: make(chan struct{}), slots: make(chan struct{}, cfg.Slots), places: make(chan struct{}, 2*cfg.Slots),
+		tenants: map[string]uint64{},
+		wake:    make(chan struct{}, 1), busy: make(chan struct{}),
+		slots: make(chan struct{}, cfg.Slots), places: make(chan struct{}, 2*cfg.Slots),
 	}
 	close(c.busy)
 	c.run(ctx)
@@ -76,11 +77,15 @@ type consumption struct {
 	cfg ConsumerConfig
 	log zerolog.Logger
 
-	lanes  map[string]*membership
-	names  []string // of lanes, sorted
-	failed map[string]time.Time
-	sweep  sweep
-	turns  [len(weights)]int // the lane that each priority was last served from
+	lanes    map[string]*membership
+	sources  []*source // of all lanes
+	failed   map[string]time.Time
+	surveyed time.Time
+	sweep    sweep
+	// tenants says in which turn each was last served.
+	tenants map[string]uint64
+	turn    uint64
+	ripened int // the place in sources of the last that was ripened
 
 	wake    chan struct{}
 	changed <-chan struct{}
@@ -152,29 +157,23 @@ func (c *consumption) claim(ctx context.Context) jetstream.Msg {
 // busy is closed; then, of what is due, chance decides, which is fair.
 func (c *consumption) attend(ctx context.Context, busy <-chan struct{}) {
 	select {
+	case <-c.wake: // who is new has waited longest
+		c.admit(ctx)
+	default:
+	}
+	select {
 	case <-busy:
 	case <-ctx.Done():
 	case <-c.wake:
+		c.admit(ctx)
 	case <-c.changed:
 		c.rejoin(ctx)
 	case <-c.tick.C:
 		c.rejoin(ctx)
-		c.ripen(func(*source) bool { return true })
+		c.ripen()
 		c.tick.Reset(tickMin + rand.N(tickMax-tickMin))
 	case <-c.echo.C:
-		c.ripen(func(s *source) bool { return s.echo })
-	}
-}
-
-// ripen makes sources ready again.
-func (c *consumption) ripen(which func(*source) bool) {
-	for _, m := range c.lanes {
-		for _, s := range m.sources {
-			if which(s) {
-				s.echo = false
-				s.ready.Store(true)
-			}
-		}
+		c.resound()
 	}
 }
 
@@ -203,6 +202,7 @@ func (c *consumption) try(ctx context.Context) jetstream.Msg {
 		return nil
 	}
 	c.sweep.served(priority, ready)
+	c.serve(s)
 	if ctx.Err() != nil {
 		if err := msg.Nak(); err != nil {
 			c.log.Warn().Err(err).Msg("job could not be given back, the queue will deliver it again")
@@ -212,43 +212,8 @@ func (c *consumption) try(ctx context.Context) jetstream.Msg {
 	return msg
 }
 
-func (c *consumption) ready() (ready eager) {
-	for _, m := range c.lanes {
-		for p, s := range m.sources {
-			ready[p] = ready[p] || s.ready.Load()
-		}
-	}
-	return ready
-}
-
-func (c *consumption) anyReady() bool {
-	_, ok := c.sweep.next(c.ready())
-	return ok
-}
-
-// inTurn returns the next ready source of a priority, lane after lane. Only
-// this goroutine makes sources unready, so there is one.
-func (c *consumption) inTurn(priority int) *source {
-	turn := &c.turns[priority]
-	for range c.names {
-		*turn = (*turn + 1) % len(c.names)
-		if s := c.lanes[c.names[*turn]].sources[priority]; s.ready.Load() {
-			return s
-		}
-	}
-	panic("a ready source vanished")
-}
-
-func (c *consumption) calm() {
-	for _, m := range c.lanes {
-		for _, s := range m.sources {
-			s.ready.Store(false)
-		}
-	}
-}
-
-// rejoin leaves the lanes that no offer satisfies any more and joins those
-// that one does.
+// rejoin leaves the lanes that no offer satisfies any more, joins those that
+// one does, and surveys them when it is time.
 func (c *consumption) rejoin(ctx context.Context) {
 	if !c.q.nc.IsConnected() {
 		return
@@ -261,32 +226,46 @@ func (c *consumption) rejoin(ctx context.Context) {
 		}
 	}
 	for name, m := range c.lanes {
-		if !wanted[name] || m.broken() {
+		if !wanted[name] {
 			c.leave(name, m)
 		}
 	}
+	joined := false
 	for name := range wanted {
-		if c.lanes[name] == nil && ctx.Err() == nil && time.Since(c.failed[name]) > rejoinAfter {
-			c.join(ctx, name)
+		if c.lanes[name] == nil && time.Since(c.failed[name]) > rejoinAfter {
+			joined = c.join(name) || joined
 		}
 	}
-	c.names = c.names[:0]
-	for name := range c.lanes {
-		c.names = append(c.names, name)
+	c.dropBroken()
+	c.arrange()
+	if joined || time.Since(c.surveyed) > surveyEvery {
+		c.survey(ctx)
+		c.forget()
 	}
-	slices.SortFunc(c.names, strings.Compare)
 }
 
-func (c *consumption) join(ctx context.Context, name string) {
-	m, err := c.q.join(ctx, name, c.wake)
+// dropBroken gives up sources whose consumer is gone, to be opened anew.
+func (c *consumption) dropBroken() {
+	for _, s := range c.sources {
+		if m := c.lanes[s.place.lane]; m != nil && s.broken {
+			m.drop(s.place)
+			m.note(s.place)
+			c.rouse()
+		}
+	}
+}
+
+func (c *consumption) join(name string) bool {
+	m, err := c.q.join(name, c.wake)
 	if err != nil {
 		c.failed[name] = time.Now()
 		c.log.Warn().Err(err).Str("lane", name).Msg("lane could not be joined, trying again")
-		return
+		return false
 	}
 	delete(c.failed, name)
 	c.lanes[name] = m
 	c.log.Info().Str("lane", name).Msg("joined lane")
+	return true
 }
 
 func (c *consumption) leave(name string, m *membership) {

@@ -13,9 +13,8 @@ import (
 	"airlock/job"
 )
 
-// MaxLanes bounds how many different requirements may be in use. Each costs
-// the server three consumers, of which a stream has a thousand by default, and
-// submitters choose requirements freely.
+// MaxLanes bounds how many different requirements may be in use. Submitters
+// choose them freely, and every worker listens for the jobs of each.
 const MaxLanes = 300
 
 // Lane is a lane with what is in it.
@@ -101,15 +100,11 @@ func (q *Queue) Lanes(ctx context.Context) ([]Lane, error) {
 	if q.attached {
 		return q.askLanes(ctx)
 	}
-	stream, err := q.js.Stream(ctx, streamJobs)
-	if err != nil {
-		return nil, fmt.Errorf("open stream %s: %w", streamJobs, err)
-	}
-	stored, err := storedPerLane(ctx, stream)
+	stored, err := q.stored(ctx)
 	if err != nil {
 		return nil, err
 	}
-	delivered, err := deliveredPerConsumer(ctx, stream)
+	delivered, err := delivered(ctx, q.jobs)
 	if err != nil {
 		return nil, err
 	}
@@ -117,13 +112,16 @@ func (q *Queue) Lanes(ctx context.Context) ([]Lane, error) {
 	if err != nil {
 		return nil, err
 	}
+	depths := map[depthOf]Depth{}
+	for p, count := range stored {
+		of, running := depthOf{p.lane, p.priority}, min(delivered[p], count)
+		depths[of] = Depth{Waiting: depths[of].Waiting + count - running, Running: depths[of].Running + running}
+	}
 	var lanes []Lane
 	for _, r := range q.lanes.all() {
 		lane := Lane{Name: r.Lane(), Requirement: r, Depth: map[job.Priority]Depth{}, Workers: serving(workers, r)}
 		for _, priority := range job.Priorities() {
-			name := consumerName(lane.Name, priority)
-			running := min(delivered[name], stored[name])
-			lane.Depth[priority] = Depth{Waiting: stored[name] - running, Running: running}
+			lane.Depth[priority] = depths[depthOf{lane.Name, priority}]
 		}
 		lanes = append(lanes, lane)
 	}
@@ -131,32 +129,25 @@ func (q *Queue) Lanes(ctx context.Context) ([]Lane, error) {
 	return lanes, nil
 }
 
-// storedPerLane counts messages by the name of the consumer they are for. It
-// looks at subjects, since a lane that nobody serves has no consumer.
-func storedPerLane(ctx context.Context, stream jetstream.Stream) (map[string]int, error) {
-	info, err := stream.Info(ctx, jetstream.WithSubjectFilter(prefixJobs+".>"))
-	if err != nil {
-		return nil, fmt.Errorf("count jobs: %w", err)
-	}
-	stored := map[string]int{}
-	for subject, count := range info.State.Subjects {
-		if p, err := parsePlace(subject, prefixJobs); err == nil {
-			stored[consumerName(p.lane, p.priority)] += int(count)
-		}
-	}
-	return stored, nil
+// depthOf is what depths are told of: a place of whatever tenant.
+type depthOf struct {
+	lane     string
+	priority job.Priority
 }
 
-func deliveredPerConsumer(ctx context.Context, stream jetstream.Stream) (map[string]int, error) {
-	delivered := map[string]int{}
+// delivered counts by place what workers have and did not acknowledge.
+func delivered(ctx context.Context, stream jetstream.Stream) (map[place]int, error) {
+	counts := map[place]int{}
 	list := stream.ListConsumers(ctx)
 	for info := range list.Info() {
-		delivered[info.Name] = info.NumAckPending
+		if p, ok := storedPlace(info.Config.FilterSubject); ok {
+			counts[p] = info.NumAckPending
+		}
 	}
 	if err := list.Err(); err != nil && !errors.Is(err, jetstream.ErrEndOfData) {
 		return nil, fmt.Errorf("list consumers: %w", err)
 	}
-	return delivered, nil
+	return counts, nil
 }
 
 func serving(workers []Presence, r job.Requirement) []string {

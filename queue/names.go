@@ -101,14 +101,32 @@ func parsePlace(subject, prefix string) (place, error) {
 	return p, p.check()
 }
 
-func laneFilter(prefix, lane string, priority job.Priority) string {
-	return strings.Join([]string{prefix, lane, string(priority), "*"}, ".")
+// storedPlace is parsePlace for a subject that JOBS really has. The tenant may
+// be no valid name: what lies there is to be taken out, and for that to be
+// found.
+func storedPlace(subject string) (place, bool) {
+	tokens := strings.Split(subject, ".")
+	if len(tokens) != 4 || strings.ContainsAny(subject, "*>") {
+		return place{}, false
+	}
+	p := place{lane: tokens[1], priority: job.Priority(tokens[2]), tenant: tokens[3]}
+	named := p
+	named.tenant = job.DefaultTenant
+	return p, named.check() == nil
 }
 
-// consumerName is unique, since priorities are a closed set of words without
-// a dash.
-func consumerName(lane string, priority job.Priority) string {
-	return lane + "-" + string(priority)
+// consumer is the name of the place's consumer. It is unique, since none of
+// the three holds an =. Servers keep consumers in folders of that name, which
+// on some systems are the same in upper and lower case.
+func (p place) consumer() string {
+	if !job.ValidName(p.tenant) {
+		return strings.Join([]string{p.lane, string(p.priority), "", digestOf([]byte(p.tenant))[:16]}, "=")
+	}
+	name := strings.Join([]string{p.lane, string(p.priority), p.tenant}, "=")
+	if lower := strings.ToLower(p.tenant); lower != p.tenant {
+		name += "=" + digestOf([]byte(p.tenant))[:8]
+	}
+	return name
 }
 
 // laneKey is a lane's key in LANES. Keys may not hold the + of lanes' names,

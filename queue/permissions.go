@@ -160,6 +160,9 @@ func (p *Permissions) worker() {
 		api("CONSUMER.LIST", streamJobs),
 		api("CONSUMER.CREATE", streamJobs, "*", prefixJobs, "*.*.*"),
 		api("CONSUMER.MSG.NEXT", streamJobs, "*"),
+		// A consumer that gives out nothing is made anew.
+		api("CONSUMER.DELETE", streamJobs, "*"),
+		api("CONSUMER.DELETE", streamQueued, recorderName),
 		"$JS.ACK."+streamJobs+".>",
 		api("CONSUMER.CREATE", streamQueued, recorderName),
 		api("CONSUMER.MSG.NEXT", streamQueued, recorderName),

@@ -52,7 +52,7 @@ var nobodys = []attempt{
 	pub("$JS.API.STREAM.LIST"), pub("$JS.API.STREAM.NAMES"), pub("$JS.API.STREAM.CREATE.OTHER"), pub("$JS.API.STREAM.SNAPSHOT.JOBS"),
 	pub("$JS.API.STREAM.DELETE.JOBS"), pub("$JS.API.STREAM.PURGE.JOBS"), pub("$JS.API.STREAM.PURGE.KV_KEYS"), pub("$JS.API.STREAM.MSG.DELETE.RESULTS"),
 	pub("$JS.API.STREAM.MSG.GET.JOBS"), pub("$JS.API.STREAM.MSG.GET.RESULTS"), pub("$JS.API.DIRECT.GET.RESULTS"), pub("$JS.API.DIRECT.GET.BLOBS"),
-	pub("$JS.API.DIRECT.GET.KV_KEYS"), pub("$JS.API.CONSUMER.DELETE.JOBS.any-normal"), pub("$JS.API.CONSUMER.NAMES.RESULTS"),
+	pub("$JS.API.DIRECT.GET.KV_KEYS"), pub("$JS.API.CONSUMER.NAMES.RESULTS"),
 	pub("$JS.API.CONSUMER.LIST.RESULTS"), pub("$JS.API.CONSUMER.CREATE.RESULTS"), pub("$JS.API.CONSUMER.CREATE.RESULTS.x"),
 	pub("$JS.API.CONSUMER.CREATE.RESULTS.x.results.b.*.*"), pub("$JS.API.CONSUMER.CREATE.RESULTS.x.>"), pub("$JS.API.CONSUMER.CREATE.RESULTS.x.results.*.*.*"),
 	pub("$JS.API.CONSUMER.DURABLE.CREATE.RESULTS.x"), pub("$JS.API.CONSUMER.DURABLE.CREATE.JOBS.x"),
@@ -85,7 +85,7 @@ func TestEachRoleIsRefusedWhatIsNotItsOwn(t *testing.T) {
 				pub("$JS.API.DIRECT.GET.KV_KEYS.$KV.KEYS.a." + digest), pub("$JS.API.DIRECT.GET.BLOBS.blobs.a." + digest + ".0"),
 				pub("$JS.API.CONSUMER.CREATE.KV_CANCELS.x.$KV.CANCELS.>"), pub("$JS.API.CONSUMER.CREATE.KV_CANCELS.x.$KV.CANCELS.a.>"),
 				pub("$JS.API.STREAM.INFO.JOBS"), pub("$JS.API.STREAM.INFO.KV_KEYS"), pub("$JS.API.STREAM.INFO.KV_CANCELS"), pub("$JS.API.STREAM.INFO.RESULTS"),
-				pub("$JS.API.CONSUMER.MSG.NEXT.JOBS.any-normal"), pub("$JS.API.CONSUMER.CREATE.JOBS.x.jobs.*.*.*"), pub("$JS.ACK.JOBS.any-normal.1.1.1.1.0"),
+				pub("$JS.API.CONSUMER.DELETE.JOBS.any=normal=a"), pub("$JS.API.CONSUMER.MSG.NEXT.JOBS.any=normal=a"), pub("$JS.API.CONSUMER.CREATE.JOBS.x.jobs.*.*.*"), pub("$JS.ACK.JOBS.any=normal=a.1.1.1.1.0"),
 				// tools
 				pub("tools.math.add"), sub("tools.math.add"), sub("tools.math.add q"), pub("$SRV.INFO"), sub("$SRV.INFO"),
 				// others' inboxes
@@ -95,11 +95,11 @@ func TestEachRoleIsRefusedWhatIsNotItsOwn(t *testing.T) {
 		"worker": {
 			allowed: []attempt{
 				pub("jobs.any.normal.b"), pub("results.b._." + id), pub("tools.math.add"), pub("$SRV.INFO"), pub("_INBOX.submitter-b.x"),
-				pub("$JS.ACK.JOBS.any-normal.1.1.1.1.0"), sub("control.*.* control"), sub("fleet.*.* fleet"), sub("bell.any.*.*"), sub("_INBOX.worker.x"),
+				pub("$JS.ACK.JOBS.any=normal=a.1.1.1.1.0"), sub("control.*.* control"), sub("fleet.*.* fleet"), sub("bell.any.*.*"), sub("_INBOX.worker.x"),
 			},
 			refused: []attempt{
 				sub("_INBOX.submitter-a.>"), sub("control.*.*"), sub("control.*.* other"), sub("fleet.*.*"), sub("tools.math.add"), sub("tools.math.add q"),
-				sub("$SRV.INFO"), pub("control.a.status"), pub("fleet.a.blob"), pub("$JS.API.STREAM.DELETE.KV_LANES"), pub("$JS.API.CONSUMER.DELETE.QUEUED.recorder"),
+				sub("$SRV.INFO"), pub("control.a.status"), pub("fleet.a.blob"), pub("$JS.API.STREAM.DELETE.KV_LANES"), pub("$JS.API.CONSUMER.DELETE.RESULTS.x"),
 			},
 		},
 		"provider-math": {

@@ -33,6 +33,8 @@ const (
 	// codeKeyBusy of a key that another is writing.
 	codeUnavailable jetstream.ErrorCode = 10008
 	codeKeyBusy     jetstream.ErrorCode = 10163
+	// codeOverlap refuses a consumer whose subjects another has.
+	codeOverlap jetstream.ErrorCode = 10100
 	// codeNoCluster refuses replicas.
 	codeNoCluster jetstream.ErrorCode = 10074
 )

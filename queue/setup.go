@@ -38,7 +38,7 @@ type stores struct {
 	// The rest is not read by submitters, and nil in a queue that was
 	// attached to.
 	cancelsKV, keysKV jetstream.KeyValue
-	blobs             jetstream.Stream
+	blobs, jobs       jetstream.Stream
 }
 
 // setUp creates or updates streams and buckets. Only a server that is no
@@ -93,7 +93,9 @@ func (q *Queue) jobsStream() jetstream.StreamConfig {
 		Discard: jetstream.DiscardNew, DiscardNewPerSubject: true,
 		MaxMsgsPerSubject: q.cfg.MaxPerTenant, MaxMsgs: q.cfg.MaxJobs, MaxBytes: q.cfg.MaxBytes,
 		MaxMsgSize: int32(maxMessage), Duplicates: dedupeWindow,
-		RePublish: &jetstream.RePublish{Source: prefixJobs + ".>", Destination: prefixQueued + ".>"},
+		// Else the server's own limit holds, of a thousand.
+		MaxConsumers: maxConsumers,
+		RePublish:    &jetstream.RePublish{Source: prefixJobs + ".>", Destination: prefixQueued + ".>"},
 	}
 }
 
@@ -172,12 +174,14 @@ func (q *Queue) bind(ctx context.Context) error {
 	buckets := []binding{{bucketLanes, &q.lanesKV}, {bucketWorkers, &q.workersKV}}
 	if !q.attached {
 		buckets = append(buckets, binding{bucketCancels, &q.cancelsKV}, binding{bucketKeys, &q.keysKV})
-		err := q.insist(ctx, func(ctx context.Context) (err error) {
-			q.blobs, err = q.js.Stream(ctx, streamBlobs)
-			return err
-		})
-		if err != nil {
-			return bindError("stream "+streamBlobs, err)
+		for name, into := range map[string]*jetstream.Stream{streamBlobs: &q.blobs, streamJobs: &q.jobs} {
+			err := q.insist(ctx, func(ctx context.Context) (err error) {
+				*into, err = q.js.Stream(ctx, name)
+				return err
+			})
+			if err != nil {
+				return bindError("stream "+name, err)
+			}
 		}
 	}
 	for _, b := range buckets {

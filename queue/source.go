@@ -4,35 +4,48 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
-
-	"airlock/job"
 )
 
-// maxInFlight bounds what one lane and priority may have delivered and not
-// acknowledged, over the whole fleet. A wall there looks like a stalled queue.
-const maxInFlight = 50_000
+const (
+	// maxInFlight bounds what one place may have delivered and not
+	// acknowledged, over the whole fleet. A wall there looks like a stalled
+	// queue.
+	maxInFlight = 50_000
+	// forgetConsumer is when the server drops a consumer that no worker asked
+	// for a job: its tenant has none, or no worker serves the lane. What it
+	// had delivered is delivered again by the next.
+	forgetConsumer = 5 * time.Minute
+	// maxConsumers bounds how many places may have jobs at once.
+	maxConsumers = 10_000
+)
 
-// source is one lane and priority that a worker pulls from.
+// source is one place that a worker pulls from: a tenant's jobs of one lane
+// and priority. Each tenant has its own, since a consumer gives out jobs in
+// the order they came: behind one tenant's fifty thousand, another's one would
+// wait for all of them.
 type source struct {
+	place    place
 	consumer jetstream.Consumer
-	// ready is set when there may be a message: after joining, when the bell
+	// ready is set when there may be a message: at first, when the bell
 	// rings, and now and then.
 	ready atomic.Bool
-	// rung is set by the bell and cleared when the lane was found empty.
+	// rung is set by the bell and cleared when the place was found empty.
 	rung atomic.Bool
-	// broken is set when the consumer turned out to be gone.
-	broken atomic.Bool
 
-	// echoes is how often an empty lane is looked at once more, and echo that
-	// it will be. Both belong to the goroutine of Consume.
+	// The rest belongs to the goroutine of Consume. broken is set when the
+	// consumer turned out to be gone; echoes is how often an empty place is
+	// looked at once more, and echo that it will be; served is the turn in
+	// which it last gave a job, and found when.
+	broken bool
 	echoes int
 	echo   bool
+	served uint64
+	found  time.Time
 }
 
 // maxEchoes and echoAfter: the server rings the bell before the consumer has
@@ -53,87 +66,46 @@ func (s *source) empty() bool {
 	return s.echo
 }
 
-// membership is a lane that a worker has joined.
-type membership struct {
-	bell    *nats.Subscription
-	sources [len(weights)]*source
-}
-
-// join binds to the lane's consumers, creating those that are not there, and
-// listens for its bell. Each worker creates them with the same settings, so
-// that it does not matter who is first. The bell comes first: a job that
-// arrives in between then rings it.
-func (q *Queue) join(ctx context.Context, lane string, wake chan<- struct{}) (*membership, error) {
-	m := &membership{}
-	for p := range m.sources {
-		m.sources[p] = &source{}
-		m.sources[p].ready.Store(true)
-	}
-	bell, err := q.nc.Subscribe(strings.Join([]string{prefixBell, lane, "*", "*"}, "."), func(msg *nats.Msg) { m.ring(msg.Subject, wake) })
-	if err != nil {
-		return nil, fmt.Errorf("join lane %s: %w", lane, err)
-	}
-	m.bell = bell
-	for p, priority := range job.Priorities() {
-		if m.sources[p].consumer, err = q.laneConsumer(ctx, lane, priority); err != nil {
-			return nil, errors.Join(fmt.Errorf("join lane %s: %w", lane, err), m.leave())
-		}
-	}
-	return m, nil
-}
-
-func (m *membership) leave() error {
-	if err := m.bell.Unsubscribe(); err != nil && !errors.Is(err, nats.ErrConnectionClosed) {
-		return fmt.Errorf("leave lane: %w", err)
-	}
-	return nil
-}
-
-func (m *membership) ring(subject string, wake chan<- struct{}) {
-	place, err := parsePlace(subject, prefixBell)
-	if err != nil {
-		return
-	}
-	s := m.sources[priorityIndex(place.priority)]
-	s.rung.Store(true)
+// openSource creates the place's consumer, or binds to it, and reads back
+// whether it is the one that was asked for: a server that ignored the filter
+// would hand out other tenants' jobs. Each worker creates it with the same
+// settings, so that it does not matter who is first. There is no BackOff,
+// which distorts delays, and no MaxDeliver, which strands messages.
+func (q *Queue) openSource(ctx context.Context, p place) (*source, error) {
+	s := &source{place: p, found: time.Now()}
 	s.ready.Store(true)
-	select {
-	case wake <- struct{}{}:
-	default:
-	}
-}
-
-func (m *membership) broken() bool {
-	for _, s := range m.sources {
-		if s.broken.Load() {
-			return true
-		}
-	}
-	return false
-}
-
-// laneConsumer creates or updates one consumer and reads back whether it is
-// the one that was asked for: a server that ignored the filter would hand out
-// other lanes' jobs. There is no BackOff, which distorts delays, and no
-// MaxDeliver, which strands messages.
-func (q *Queue) laneConsumer(ctx context.Context, lane string, priority job.Priority) (jetstream.Consumer, error) {
-	filter := laneFilter(prefixJobs, lane, priority)
-	var consumer jetstream.Consumer
-	err := q.once(ctx, func(ctx context.Context) (err error) {
-		consumer, err = q.js.CreateOrUpdateConsumer(ctx, streamJobs, jetstream.ConsumerConfig{
-			Durable: consumerName(lane, priority), FilterSubject: filter,
+	create := func(ctx context.Context) (err error) {
+		s.consumer, err = q.js.CreateOrUpdateConsumer(ctx, streamJobs, jetstream.ConsumerConfig{
+			Durable: p.consumer(), FilterSubject: p.subject(), InactiveThreshold: forgetConsumer,
 			AckPolicy: jetstream.AckExplicitPolicy, AckWait: q.cfg.AckWait, MaxDeliver: -1, MaxAckPending: maxInFlight,
-			Description: "Airlock: workers that satisfy lane " + lane,
+			Description: "Airlock: workers that satisfy lane " + p.lane,
 		})
 		return err
-	})
+	}
+	err := q.once(ctx, create)
+	var api *jetstream.APIError
+	if errors.As(err, &api) && api.ErrorCode == codeOverlap {
+		// A worker of an earlier version made one for all tenants.
+		if err = q.once(ctx, func(ctx context.Context) error { return q.dropShared(ctx, p) }); err == nil {
+			err = q.once(ctx, create)
+		}
+	}
 	if err != nil {
 		return nil, fmt.Errorf("create consumer: %w", err)
 	}
-	if got := consumer.CachedInfo().Config.FilterSubject; got != filter {
-		return nil, fmt.Errorf("create consumer: the server filters by %q, want %q", got, filter)
+	if got := s.consumer.CachedInfo().Config.FilterSubject; got != p.subject() {
+		return nil, fmt.Errorf("create consumer: the server filters by %q, want %q", got, p.subject())
 	}
-	return consumer, nil
+	return s, nil
+}
+
+// dropShared deletes the consumer that took all tenants' jobs of a lane.
+func (q *Queue) dropShared(ctx context.Context, p place) error {
+	err := q.js.DeleteConsumer(ctx, streamJobs, p.lane+"-"+string(p.priority))
+	if errors.Is(err, jetstream.ErrConsumerNotFound) {
+		return nil
+	}
+	return err
 }
 
 // fetch takes one message if there is one. It is quick when there is none: the
@@ -147,10 +119,11 @@ func (s *source) fetch() (jetstream.Msg, error) {
 	msg, ok := <-batch.Messages()
 	if ok {
 		s.ready.Store(true)
+		s.found = time.Now()
 		return msg, nil
 	}
 	if err := batch.Error(); err != nil {
-		s.broken.Store(gone(err))
+		s.broken = gone(err)
 		return nil, err
 	}
 	return nil, nil
