@@ -90,6 +90,9 @@ type Queued struct {
 type Republish struct {
 	Job        *Job
 	Generation int
-	// Reason is why, for the log: retry, due, lease_expired, requeued.
+	// Reason is why, for the log and for counting: retry, due, lease_expired,
+	// requeued, unconfirmed; or, when Buried, the type of its last error.
 	Reason string
+	// Buried: the job was out of tries and is dead. It is not published.
+	Buried bool
 }

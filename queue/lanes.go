@@ -64,18 +64,25 @@ func (q *Queue) registerLane(ctx context.Context, r job.Requirement) error {
 	if q.lanes.size() >= MaxLanes {
 		return fmt.Errorf("register lane %s: %w (%d)", lane, ErrTooManyLanes, MaxLanes)
 	}
+	if err := q.writeLane(ctx, r); err != nil {
+		return err
+	}
+	q.lanes.put(laneKey(lane), r)
+	return nil
+}
+
+func (q *Queue) writeLane(ctx context.Context, r job.Requirement) error {
 	doc, err := json.Marshal(r, json.Deterministic(true))
 	if err != nil {
 		return fmt.Errorf("encode requirement: %w", err)
 	}
 	err = q.once(ctx, func(ctx context.Context) error {
-		_, err := q.lanesKV.Put(ctx, laneKey(lane), doc)
+		_, err := q.lanesKV.Put(ctx, laneKey(r.Lane()), doc)
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("register lane %s: %w", lane, err)
+		return fmt.Errorf("register lane %s: %w", r.Lane(), err)
 	}
-	q.lanes.put(laneKey(lane), r)
 	return nil
 }
 
@@ -138,16 +145,12 @@ type depthOf struct {
 // delivered counts by place what workers have and did not acknowledge.
 func delivered(ctx context.Context, stream jetstream.Stream) (map[place]int, error) {
 	counts := map[place]int{}
-	list := stream.ListConsumers(ctx)
-	for info := range list.Info() {
+	err := eachConsumer(ctx, stream, func(info *jetstream.ConsumerInfo) {
 		if p, ok := storedPlace(info.Config.FilterSubject); ok {
 			counts[p] = info.NumAckPending
 		}
-	}
-	if err := list.Err(); err != nil && !errors.Is(err, jetstream.ErrEndOfData) {
-		return nil, fmt.Errorf("list consumers: %w", err)
-	}
-	return counts, nil
+	})
+	return counts, err
 }
 
 func serving(workers []Presence, r job.Requirement) []string {

@@ -157,7 +157,7 @@ func (p *Permissions) worker() {
 	p.publish(
 		api("DIRECT.GET", bucketStream(bucketKeys), bucketSubject(bucketKeys, "*.*")),
 		api("DIRECT.GET", streamBlobs, prefixBlobs+".*.*.*"),
-		api("CONSUMER.LIST", streamJobs),
+		api("CONSUMER.LIST", streamJobs), api("CONSUMER.LIST", streamQueued),
 		api("CONSUMER.CREATE", streamJobs, "*", prefixJobs, "*.*.*"),
 		api("CONSUMER.MSG.NEXT", streamJobs, "*"),
 		// A consumer that gives out nothing is made anew.

@@ -51,8 +51,12 @@ func (q *Queue) Advertise(ctx context.Context, p Presence) error {
 	q.answered(asked, err)
 	if (errors.Is(err, jetstream.ErrNoStreamResponse) || errors.Is(err, nats.ErrNoResponders)) && q.lost(ctx) {
 		q.cfg.Log.Warn().Msg("the queue is gone from the server and is set up again")
+		lanes := q.lanes.all() // before the watch finds the new bucket empty
 		if err = q.setUp(ctx); err == nil {
 			_, err = q.workersKV.Put(ctx, p.ID, doc)
+		}
+		for _, r := range lanes {
+			err = errors.Join(err, q.writeLane(ctx, r))
 		}
 	}
 	if err != nil {

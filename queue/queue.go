@@ -76,6 +76,9 @@ type Queue struct {
 	// cancels is nil in a queue that was attached to.
 	cancels *view[cancellation]
 
+	// stalled are the consumers that Mend suspects.
+	stalled map[stall]bool
+
 	hearing hearing
 	// background ends with Close.
 	background context.Context

@@ -38,7 +38,8 @@ type stores struct {
 	// The rest is not read by submitters, and nil in a queue that was
 	// attached to.
 	cancelsKV, keysKV jetstream.KeyValue
-	blobs, jobs       jetstream.Stream
+	blobs             jetstream.Stream
+	jobs, queued      jetstream.Stream
 }
 
 // setUp creates or updates streams and buckets. Only a server that is no
@@ -174,7 +175,7 @@ func (q *Queue) bind(ctx context.Context) error {
 	buckets := []binding{{bucketLanes, &q.lanesKV}, {bucketWorkers, &q.workersKV}}
 	if !q.attached {
 		buckets = append(buckets, binding{bucketCancels, &q.cancelsKV}, binding{bucketKeys, &q.keysKV})
-		for name, into := range map[string]*jetstream.Stream{streamBlobs: &q.blobs, streamJobs: &q.jobs} {
+		for name, into := range map[string]*jetstream.Stream{streamBlobs: &q.blobs, streamJobs: &q.jobs, streamQueued: &q.queued} {
 			err := q.insist(ctx, func(ctx context.Context) (err error) {
 				*into, err = q.js.Stream(ctx, name)
 				return err

@@ -159,9 +159,10 @@ func (s *Store) Requeue(ctx context.Context, tenant string, id job.ID) (job.Repu
 		)
 		UPDATE jobs SET
 		    state = 'queued', generation = generation + 1, publish_due = now() + $3::interval, failures = 0, deaths = 0,
-		    status = NULL, ended_at = NULL, ended_by = NULL, cancel_requested = false
+		    status = NULL, ended_at = NULL, ended_by = NULL, cancel_requested = false,
+		    not_before = now()
 		WHERE tenant = $1 AND id = $2 AND state = 'dead'
-		RETURNING id, generation, spec, $4::text`, tenant, [16]byte(id), confirmWithin, reasonRequeued)
+		RETURNING id, generation, spec, $4::text, false`, tenant, [16]byte(id), confirmWithin, reasonRequeued)
 	if err == nil && len(taken) == 1 {
 		return taken[0], nil
 	}

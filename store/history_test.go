@@ -213,6 +213,8 @@ func TestPlansUseTheirIndexes(t *testing.T) {
 		{"lost", `SELECT id FROM jobs WHERE state = 'running' AND lease_until < now() ORDER BY id LIMIT 100`, "jobs_running"},
 		{"due", `SELECT id FROM jobs WHERE state = 'retry_wait' AND not_before <= now() ORDER BY not_before LIMIT 100`, "jobs_waiting"},
 		{"unconfirmed", `SELECT id FROM jobs WHERE publish_due <= now() ORDER BY publish_due LIMIT 100`, "jobs_unpublished"},
+		{"waiting by lane", `SELECT lane, count(*) FROM jobs WHERE state = 'queued' AND publish_due IS NULL AND id < airlock_id_floor(now()) GROUP BY lane`, "jobs_queued"},
+		{"waiting of a lane", `SELECT id FROM jobs WHERE lane = 'any' AND state = 'queued' AND publish_due IS NULL AND id < airlock_id_floor(now()) ORDER BY id LIMIT 100`, "jobs_queued"},
 		{"overdue", `SELECT id FROM jobs WHERE state IN ('queued', 'retry_wait') AND deadline <= now() ORDER BY deadline LIMIT 100`, "jobs_by_deadline"},
 		{"one job", `SELECT spec FROM jobs WHERE tenant = 't7' AND id = airlock_id_floor(now())`, "jobs_by_tenant"},
 	} {

@@ -31,8 +31,8 @@ const (
 
 // lostSQL takes running jobs whose lease has ended from their workers. Their
 // attempts are lost. The third death in a row makes a job dead as
-// suspected_poison, the last of its failures as worker_lost; else it is queued
-// with the next generation.
+// suspected_poison, the last of its failures as worker_lost, which is then its
+// reason here; else it is queued with the next generation.
 const lostSQL = `
 WITH found AS (
     SELECT id
@@ -75,7 +75,7 @@ WITH found AS (
     SELECT id, now() FROM moved WHERE buried IS NOT NULL
     ON CONFLICT (job) DO UPDATE SET ended_at = excluded.ended_at
 )
-SELECT id, generation, spec, $5 FROM moved WHERE buried IS NULL`
+SELECT id, generation, spec, coalesce(buried, $5), buried IS NOT NULL FROM moved`
 
 // dueSQL queues jobs whose next try is due.
 const dueSQL = `
@@ -90,7 +90,7 @@ WITH found AS (
 UPDATE jobs SET state = 'queued', generation = generation + 1, publish_due = now() + $2::interval
 FROM found
 WHERE jobs.id = found.id AND jobs.state = 'retry_wait'
-RETURNING jobs.id, generation, spec, CASE WHEN failures > 0 THEN $3 ELSE $4 END`
+RETURNING jobs.id, generation, spec, CASE WHEN failures > 0 THEN $3 ELSE $4 END, false`
 
 // unconfirmedSQL finds jobs that were queued and perhaps never published.
 const unconfirmedSQL = `
@@ -105,13 +105,14 @@ WITH found AS (
 UPDATE jobs SET publish_due = now() + $2::interval
 FROM found
 WHERE jobs.id = found.id AND jobs.state = 'queued' AND jobs.publish_due <= now()
-RETURNING jobs.id, generation, spec, $3::text`
+RETURNING jobs.id, generation, spec, $3::text, false`
 
 // TakeDue moves up to limit jobs of each sort that are to be published again
 // and returns them: jobs whose next try is due, jobs whose worker stopped
 // answering, and jobs that it returned before and that Republished did not
-// confirm in time. Jobs that are out of tries are made dead instead, to be
-// announced. Each returned job is to be published and then confirmed.
+// confirm in time. Those that are out of tries are made dead instead, to be
+// announced, and returned as Buried. Each other job is to be published and then
+// confirmed.
 func (s *Store) TakeDue(ctx context.Context, limit int) ([]job.Republish, error) {
 	lost, err := s.republishes(ctx, "take lost jobs", lostSQL, limit, lostGrace, maxDeaths, confirmWithin, reasonLost)
 	if err != nil {
@@ -140,16 +141,6 @@ func (s *Store) Republished(ctx context.Context, id job.ID, generation int) erro
 	return err
 }
 
-// Rebuild owes the queue every waiting job anew, with the next generation, for
-// when the queue has lost its messages. TakeDue then returns them, a limit at
-// a time. Messages that were not lost are superseded. It returns how many jobs
-// there are.
-func (s *Store) Rebuild(ctx context.Context) (int64, error) {
-	done, err := s.exec(ctx, "rebuild queue",
-		`UPDATE jobs SET generation = generation + 1, publish_due = now() WHERE state = 'queued'`)
-	return done.RowsAffected(), err
-}
-
 // republishes runs a statement that moves jobs and returns them.
 func (s *Store) republishes(ctx context.Context, act, sql string, args ...any) ([]job.Republish, error) {
 	rows, err := collect(ctx, s, act, scanMoved, sql, args...)
@@ -163,7 +154,7 @@ func (s *Store) republishes(ctx context.Context, act, sql string, args ...any) (
 			s.log.Error().Err(err).Stringer("job", row.id).Msg("stored job cannot be read")
 			continue
 		}
-		all = append(all, job.Republish{Job: j, Generation: row.generation, Reason: row.reason})
+		all = append(all, job.Republish{Job: j, Generation: row.generation, Reason: row.reason, Buried: row.buried})
 	}
 	return all, nil
 }
@@ -173,12 +164,13 @@ type movedRow struct {
 	generation int
 	spec       []byte
 	reason     string
+	buried     bool
 }
 
 func scanMoved(row pgx.CollectableRow) (movedRow, error) {
 	var m movedRow
 	var id [16]byte
-	err := row.Scan(&id, &m.generation, &m.spec, &m.reason)
+	err := row.Scan(&id, &m.generation, &m.spec, &m.reason, &m.buried)
 	m.id = job.ID(id)
 	return m, err
 }
@@ -233,7 +225,7 @@ func (s *Store) Unannounced(ctx context.Context, olderThan time.Duration, limit 
 		FROM announcements n
 		JOIN jobs j ON j.id = n.job
 		JOIN attempts a ON a.job = j.id AND a.number = j.ended_by
-		WHERE n.ended_at <= now() - $1::interval OR a.number = 0 OR a.outcome = 'lost'
+		WHERE n.ended_at <= now() - $1::interval OR a.worker = '' OR a.outcome = 'lost'
 		ORDER BY n.ended_at
 		LIMIT $2`, max(olderThan, 0), limit)
 }

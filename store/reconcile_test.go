@@ -65,7 +65,10 @@ func TestTakeDueFindsLostWorkers(t *testing.T) {
 				if f.state(j.ID) == job.StateQueued {
 					want(t, "generation", due[0].Generation, generation+1)
 					want(t, "reason", due[0].Reason, "lease_expired")
+				} else {
+					want(t, "reason of the burial", due[0].Reason, test.want[len(test.want)-1])
 				}
+				want(t, "buried", due[0].Buried, f.state(j.ID) == job.StateDead)
 				wantError(t, "finish by the lost worker", f.Finish(t.Context(), a, resultOf(a, job.StatusOK)), job.ErrFenced)
 			}
 			r, err := f.Result(t.Context(), "acme", j.ID)
@@ -115,7 +118,7 @@ func TestTakeDueAgainUntilConfirmed(t *testing.T) {
 	f.exec(`UPDATE jobs SET publish_due = now() - interval '1 second' WHERE publish_due IS NOT NULL`)
 	want(t, "due after it was confirmed", len(f.takeDue(t)), 0)
 
-	n, err := f.Rebuild(t.Context())
+	n, err := f.RebuildLane(t.Context(), j.Requires.Lane(), -time.Minute, 10)
 	if err != nil || n != 1 {
 		t.Fatalf("rebuild: got %d, %v, want 1", n, err)
 	}

@@ -14,6 +14,7 @@ const (
 	fieldCalls   = "tool_calls"
 	fieldReason  = "reason"
 	fieldHeld    = "held"
+	fieldLane    = "lane"
 	fieldCount   = "count"
 	fieldStack   = "stack"
 

@@ -41,6 +41,8 @@ type pool struct {
 	// draining: it takes nothing new, and says so.
 	draining atomic.Bool
 	prober   *worker.Prober
+	// decisions are those of the reconciler, when this worker leads.
+	decisions worker.Decisions
 	// changed has a place for the news that the offers are others.
 	changed  chan struct{}
 	backends []all.Named

@@ -1,0 +1,48 @@
+package worker
+
+import (
+	"maps"
+	"sync"
+)
+
+// What a Reconciler decides, as Decisions counts it. Those that end in _ are
+// followed by a reason.
+const (
+	decidedPublished = "published_"
+	decidedBuried    = "buried_"
+	decidedExpired   = "expired"
+	decidedAnnounced = "announced"
+	decidedRebuilt   = "rebuilt"
+	decidedRecreated = "consumers_recreated"
+	decidedSwept     = "rows_swept"
+
+	reasonUnplaceable = "unplaceable"
+)
+
+// Decisions counts what reconcilers did, by what it was. The zero value counts
+// from nothing; its methods may be called from several goroutines.
+type Decisions struct {
+	mu sync.Mutex
+	// counts is guarded by mu.
+	counts map[string]int64
+}
+
+// Counts is how often each was decided so far: published_ and buried_ with the
+// reason behind, expired, announced, rebuilt, consumers_recreated, rows_swept.
+func (d *Decisions) Counts() map[string]int64 {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return maps.Clone(d.counts)
+}
+
+func (d *Decisions) add(what string, n int) {
+	if n == 0 {
+		return
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.counts == nil {
+		d.counts = map[string]int64{}
+	}
+	d.counts[what] += int64(n)
+}
