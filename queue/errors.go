@@ -22,11 +22,12 @@ var (
 	// this user act for the tenant.
 	ErrRefused = errors.New("the nats server refuses this user to act for the tenant: use the tenant's own credentials")
 	// ErrOverQuota is wrapped by Submit's error when the tenant has as many
-	// jobs in the lane, waiting or running, as it may.
-	ErrOverQuota = errors.New("the tenant has too many jobs in this lane: wait until some have ended")
+	// jobs in the lane and priority, waiting or running, as it may. Mostly it
+	// is a *QuotaError, with the numbers.
+	ErrOverQuota = errors.New("over quota: the tenant has too many jobs in this lane: wait until some have ended")
 	// ErrQueueFull is wrapped by Submit's error when the queue as a whole
 	// takes no more.
-	ErrQueueFull = errors.New("the queue is full: try again later")
+	ErrQueueFull = errors.New("queue full: it takes no job of anybody until some have ended, try again later")
 	// ErrTooLarge is wrapped when a body exceeds what the queue carries.
 	ErrTooLarge = errors.New("too large for the queue")
 	// ErrTooManyLanes is wrapped by Submit's error when the job asks for a

@@ -25,6 +25,8 @@ const (
 	fleetLanes = "lanes"
 	fleetKey   = "key"
 	fleetBlob  = "blob"
+	// fleetStanding asks how many jobs are before the tenant's next one.
+	fleetStanding = "standing"
 
 	// partWait is how long the next part of a blob may take.
 	partWait  = 5 * time.Second
@@ -51,10 +53,11 @@ type (
 // serveFleet answers the questions of attached queues until Close.
 func (q *Queue) serveFleet() error {
 	answering, err := q.answering(prefixFleet, fleetGroup, map[string]Answer{
-		fleetLane:  q.answerLane,
-		fleetLanes: func(ctx context.Context, _ string, _ []byte) (any, error) { return q.Lanes(ctx) },
-		fleetKey:   q.answerKey,
-		fleetBlob:  q.answerBlob,
+		fleetLane:     q.answerLane,
+		fleetLanes:    func(ctx context.Context, _ string, _ []byte) (any, error) { return q.Lanes(ctx) },
+		fleetKey:      q.answerKey,
+		fleetBlob:     q.answerBlob,
+		fleetStanding: q.answerStanding,
 	})
 	if err != nil {
 		return fmt.Errorf("serve the fleet: %w", err)

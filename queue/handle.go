@@ -37,6 +37,7 @@ func (c *consumption) handle(msg jetstream.Msg, leave func()) {
 	d := delivery(a, msg)
 	d.Leave = leave
 	c.cfg.Handler(ctx, d)
+	c.q.meter.count(a.job.Requires.Lane(), time.Now())
 }
 
 // discard takes a message out of the queue that would otherwise come back for

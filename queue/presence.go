@@ -33,6 +33,9 @@ type Presence struct {
 	Unavailable map[string]string `json:"unavailable,omitzero"`
 	// Max are the largest limits that this worker accepts.
 	Max job.Limits `json:"max,omitzero"`
+	// Rates are how many jobs of each lane it was done with per second over
+	// the last minute. Advertise sets them.
+	Rates map[string]float64 `json:"rates,omitzero"`
 }
 
 // Advertise shows a worker until WorkerTTL has passed; a worker calls it again
@@ -42,6 +45,7 @@ func (q *Queue) Advertise(ctx context.Context, p Presence) error {
 	if !job.ValidName(p.ID) {
 		return fmt.Errorf("advertise: worker id %q is no valid name", job.Printable(p.ID, 80))
 	}
+	p.Rates = q.meter.rates(time.Now())
 	doc, err := json.Marshal(p, json.Deterministic(true))
 	if err != nil {
 		return fmt.Errorf("encode presence: %w", err)

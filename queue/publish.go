@@ -29,6 +29,10 @@ const (
 const (
 	codeLimitExceeded jetstream.ErrorCode = 10077
 	codeIngestBusy    jetstream.ErrorCode = 10167
+	// These come when the server, or the account, has no room for any stream.
+	codeNoResources jetstream.ErrorCode = 10023
+	codeNoStorage   jetstream.ErrorCode = 10047
+	codeAccountFull jetstream.ErrorCode = 10002
 	// codeUnavailable comes of a cluster that has no leader just now, and
 	// codeKeyBusy of a key that another is writing.
 	codeUnavailable jetstream.ErrorCode = 10008
@@ -89,7 +93,7 @@ func translate(err error) error {
 	case errors.As(err, &api) && api.ErrorCode == codeLimitExceeded && strings.Contains(api.Description, "per subject"):
 		// Both limits have one code; only the words differ.
 		return fmt.Errorf("publish: %w", ErrOverQuota)
-	case errors.As(err, &api) && api.ErrorCode == codeLimitExceeded:
+	case errors.As(err, &api) && slices.Contains([]jetstream.ErrorCode{codeLimitExceeded, codeNoResources, codeNoStorage, codeAccountFull}, api.ErrorCode):
 		return fmt.Errorf("publish: %w (%s)", ErrQueueFull, api.Description)
 	}
 	return fmt.Errorf("publish: %w", err)

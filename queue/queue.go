@@ -79,6 +79,7 @@ type Queue struct {
 	// stalled are the consumers that Mend suspects.
 	stalled map[stall]bool
 
+	meter   meter
 	hearing hearing
 	// background ends with Close.
 	background context.Context

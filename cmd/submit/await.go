@@ -31,6 +31,16 @@ func (s *session) await(ctx context.Context, r queue.Receipt) (*job.Result, erro
 	}
 }
 
+// awaitAloud is await, which tells where the job stands while it waits.
+func (s *session) awaitAloud(ctx context.Context, j *job.Job, r queue.Receipt) (*job.Result, error) {
+	telling, enough := context.WithCancel(ctx)
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer enough()
+	wg.Go(func() { s.tellStanding(telling, j) })
+	return s.await(ctx, r)
+}
+
 // listen waits for the announcement. The subject's batch is left open: a key
 // may belong to a job of another batch.
 func (s *session) listen(ctx context.Context, id job.ID, found chan<- *job.Result) {

@@ -257,7 +257,7 @@ func TestBatchWaitsForQuota(t *testing.T) {
 	go func() { done <- f.submit("batch", file) }()
 	eventually(t, "the first jobs' start", func() bool { jobs, _ := f.ran(); return jobs == 3 })
 	f.open()
-	got := (<-done).want(t, codeOK).wantIn(t, "stderr", "too many jobs in this lane")
+	got := (<-done).want(t, codeOK).wantIn(t, "stderr", "over quota: tenant default has")
 	wantLines(t, results(t, got.stdout), 40)
 }
 

@@ -298,6 +298,18 @@ func (f *fleet) stop(id job.ID) {
 	}
 }
 
+// allEndedAs reports whether each job that was begun ended so.
+func (f *fleet) allEndedAs(status job.Status) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for id := range f.records {
+		if r := f.results[id]; r == nil || r.Status != status {
+			return false
+		}
+	}
+	return true
+}
+
 // ran is how many jobs were begun, and how many of them more than once.
 func (f *fleet) ran() (jobs, again int) {
 	f.mu.Lock()

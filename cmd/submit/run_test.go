@@ -208,6 +208,33 @@ func TestRunInterrupted(t *testing.T) {
 	if strings.Contains(got.stderr, "cancelling job") {
 		got.wantIn(t, "stderr", "ended as cancelled")
 	}
+	eventually(t, "the job's end as cancelled", func() bool { return f.allEndedAs(job.StatusCancelled) })
+}
+
+// TestRunInterruptedBeforeItsReceipt: nobody knows whether the queue has the
+// job, and it is cancelled all the same, also if a worker takes it later.
+func TestRunInterruptedBeforeItsReceipt(t *testing.T) {
+	t.Parallel()
+	for range 12 {
+		f := newFleet(t, fleetConfig{})
+		ctx, interrupt := context.WithCancel(context.Background())
+		done := make(chan ended)
+		go func() { done <- f.submitIn(ctx, nil, "", "run", "--code", "hang") }()
+		// The lane is made known just before the job is published.
+		eventually(t, "the job's lane", func() bool { lanes, err := f.q.Lanes(context.Background()); return err == nil && len(lanes) > 0 })
+		interrupt()
+		got := (<-done).want(t, codeInterrupted)
+		if strings.Contains(got.stderr, "cancelling job") {
+			continue // the receipt was there, which TestRunInterrupted is about
+		}
+		eventually(t, "no job that runs", func() bool {
+			stock, err := f.q.Stock(context.Background())
+			return err == nil && len(stock) == 0
+		})
+		if !f.allEndedAs(job.StatusCancelled) {
+			t.Error("a job went on that was interrupted before its receipt")
+		}
+	}
 }
 
 func TestRunInterruptedLeavesOthersJobs(t *testing.T) {
@@ -244,7 +271,7 @@ func TestRunInterruptedWhileItWaitsForRoom(t *testing.T) {
 		args := []string{"run", "--code", "value 1"}
 		done <- run(ctx, args, []string{"AIRLOCK_NATS=" + f.url}, strings.NewReader(""), &safeBuffer{}, talk)
 	}()
-	eventually(t, "the wait", func() bool { return strings.Contains(talk.String(), "too many jobs in this lane") })
+	eventually(t, "the wait", func() bool { return strings.Contains(talk.String(), "over quota: tenant default has") })
 	interrupt()
 	if code := <-done; code != codeInterrupted {
 		t.Errorf("got exit code %d, want %d\n%s", code, codeInterrupted, talk.String())

@@ -59,12 +59,13 @@ func (c *runCmd) Run(ctx context.Context, a *app) error {
 		return err
 	}
 	if c.NoWait {
-		return a.printReceipt(receipt)
+		return a.printReceipt(ctx, s, j, receipt)
 	}
 	if receipt.Known {
 		a.talk.say("this key's job is %s; waiting for its result", receipt.Job)
 	}
-	result, err := s.await(ctx, receipt)
+	j.ID = receipt.Job
+	result, err := s.awaitAloud(ctx, j, receipt)
 	if ctx.Err() != nil {
 		return a.abandon(ctx, s, receipt)
 	}
@@ -93,15 +94,32 @@ func (c *runCmd) code(a *app) (string, error) {
 	return string(bytes.TrimPrefix(code, []byte("\xef\xbb\xbf"))), nil
 }
 
-func (a *app) printReceipt(r queue.Receipt) error {
-	if a.flags.JSON {
-		return a.stdout.document(struct {
-			Job   job.ID `json:"job"`
-			Lane  string `json:"lane"`
-			Known bool   `json:"known"`
-		}{r.Job, r.Lane, r.Known})
+// printReceipt prints the job's id and, as far as that can be had, where it
+// stands.
+func (a *app) printReceipt(ctx context.Context, s *session, j *job.Job, r queue.Receipt) error {
+	standing, known := s.standing(ctx, j)
+	if !a.flags.JSON {
+		if known && standing.Ahead > 0 {
+			a.talk.say("%s", describeStanding(standing))
+		}
+		return a.stdout.text(r.Job.String() + "\n")
 	}
-	return a.stdout.text(r.Job.String() + "\n")
+	receipt := struct {
+		Job   job.ID `json:"job"`
+		Lane  string `json:"lane"`
+		Known bool   `json:"known"`
+		// Ahead and Wait are absent when they are not known.
+		Ahead *int          `json:"ahead,omitzero"`
+		Wait  *job.Duration `json:"estimated_wait,omitzero"`
+	}{Job: r.Job, Lane: r.Lane, Known: r.Known}
+	if known {
+		receipt.Ahead = &standing.Ahead
+		if wait, known := standing.Wait(); known {
+			rounded := job.Duration(wait.Round(time.Millisecond))
+			receipt.Wait = &rounded
+		}
+	}
+	return a.stdout.document(receipt)
 }
 
 // farewell is how long an interrupted command goes on to leave things tidy.

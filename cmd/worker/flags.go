@@ -41,18 +41,22 @@ type config struct {
 	NatsReplicas   int           `help:"How many servers of a NATS cluster hold each stream: 1, 3 or 5, and the same for all workers; 0 means three of a cluster's, or the one there is." default:"0" placeholder:"N"`
 	ConnectTimeout time.Duration `help:"How long NATS and Postgres are tried at start." default:"60s"`
 
-	Backends          []string          `help:"Backends to offer, in order of preference; auto offers all that isolate and work here." default:"auto" placeholder:"NAME,…"`
-	ListBackends      bool              `help:"Probe each backend, print what it can do or why it is not available, and exit."`
-	JSON              bool              `help:"Print --list-backends as JSON."`
-	AllowNoIsolation  bool              `help:"Offer the local backend too, which isolates NOTHING: for development only."`
-	Python            string            `help:"The interpreter guests run; found by itself if not given." placeholder:"PATH"`
-	Slots             int               `help:"How many jobs run at once; 0 means the number of processors." default:"0"`
-	Parked            int               `help:"How many guests stand ready before their jobs arrive, so that these start at once; -1 means one per slot, 0 none. They give way while less than a tenth of the memory is free." default:"-1"`
-	Labels            map[string]string `help:"Labels of this host that jobs can require." placeholder:"NAME=VALUE;…"`
-	MaxLimits         string            `help:"The operator's maxima, as JSON: {\"memory\":\"1GiB\",\"wall\":\"5m\"}." default:"{}" placeholder:"JSON"`
-	MaxArtifacts      job.Size          `help:"How much content one job's collected files may have in all; at most 16MiB." default:"16MiB" placeholder:"SIZE"`
-	PlacementDeadline time.Duration     `help:"How long a job waits while no worker of the fleet can run it, before it is dead and can be requeued; 0 means for ever. The same for all workers." default:"24h"`
-	DrainGrace        time.Duration     `help:"How long SIGTERM waits for running jobs before it hands them back." default:"60s"`
+	Backends         []string          `help:"Backends to offer, in order of preference; auto offers all that isolate and work here." default:"auto" placeholder:"NAME,…"`
+	ListBackends     bool              `help:"Probe each backend, print what it can do or why it is not available, and exit."`
+	JSON             bool              `help:"Print --list-backends as JSON."`
+	AllowNoIsolation bool              `help:"Offer the local backend too, which isolates NOTHING: for development only."`
+	Python           string            `help:"The interpreter guests run; found by itself if not given." placeholder:"PATH"`
+	Slots            int               `help:"How many jobs run at once; 0 means the number of processors." default:"0"`
+	Parked           int               `help:"How many guests stand ready before their jobs arrive, so that these start at once; -1 means one per slot, 0 none. They give way while less than a tenth of the memory is free." default:"-1"`
+	Labels           map[string]string `help:"Labels of this host that jobs can require." placeholder:"NAME=VALUE;…"`
+	MaxLimits        string            `help:"The operator's maxima, as JSON: {\"memory\":\"1GiB\",\"wall\":\"5m\"}." default:"{}" placeholder:"JSON"`
+	MaxArtifacts     job.Size          `help:"How much content one job's collected files may have in all; at most 16MiB." default:"16MiB" placeholder:"SIZE"`
+	TenantQuota      int64             `help:"How many jobs a tenant may have in one lane and priority, waiting and running; beyond that submitters are told that they are over quota. The same for all workers." default:"100000" placeholder:"N"`
+	QueueJobs        int64             `help:"How many jobs the queue takes in all; beyond that submitters are told that it is full. The same for all workers." default:"5000000" placeholder:"N"`
+	QueueSize        job.Size          `help:"How much disk waiting jobs may take, which the NATS server reserves; 0 is as much as it has. Give it, at most half of the server's, so that a flood of jobs leaves room for results and presence. The same for all workers." default:"0B" placeholder:"SIZE"`
+
+	PlacementDeadline time.Duration `help:"How long a job waits while no worker of the fleet can run it, before it is dead and can be requeued; 0 means for ever. The same for all workers." default:"24h"`
+	DrainGrace        time.Duration `help:"How long SIGTERM waits for running jobs before it hands them back." default:"60s"`
 
 	containerFlags
 	templateFlags
@@ -88,6 +92,9 @@ func (c *config) validate() error {
 	}
 	if !slices.Contains([]int{0, 1, 3, 5}, c.NatsReplicas) {
 		return fmt.Errorf("--nats-replicas is %d, want 1, 3 or 5, or 0 to leave it to the cluster", c.NatsReplicas)
+	}
+	if c.TenantQuota < 1 || c.QueueJobs < 1 || c.QueueSize < 0 {
+		return fmt.Errorf("--tenant-quota, --queue-jobs and --queue-size are %d, %d and %s, want 1 or more, 1 or more, and 0B or more", c.TenantQuota, c.QueueJobs, c.QueueSize)
 	}
 	if c.PlacementDeadline < 0 {
 		return fmt.Errorf("--placement-deadline is %s, want 0 or more", c.PlacementDeadline)

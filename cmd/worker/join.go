@@ -101,7 +101,10 @@ func (p *pool) connect(ctx context.Context, natsURL, postgresURL string) error {
 	if p.store, err = store.Open(ctx, store.Config{URL: postgresURL, Log: p.log, MaxConns: connections(p.cfg.Slots)}); err != nil {
 		return fmt.Errorf("connect to Postgres: %w", err)
 	}
-	if p.queue, err = queue.Open(ctx, p.nc, queue.Config{Log: p.log, Replicas: p.cfg.NatsReplicas}); err != nil {
+	if p.queue, err = queue.Open(ctx, p.nc, queue.Config{
+		Log: p.log, Replicas: p.cfg.NatsReplicas,
+		MaxPerTenant: p.cfg.TenantQuota, MaxJobs: p.cfg.QueueJobs, MaxBytes: int64(p.cfg.QueueSize),
+	}); err != nil {
 		return fmt.Errorf("open the queue: %w", err)
 	}
 	return nil
