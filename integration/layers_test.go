@@ -43,17 +43,18 @@ var layers = map[string][]string{
 	"backends/memory":       {"backends/internal/..."},
 	"backends/all":          {"job", "backends", "backends/forkserver", "backends/bubblewrap", "backends/docker", "backends/local", "backends/fake"},
 
-	"store":           {"job", "migrations"},
-	"store/storetest": {"job", "migrations", "store", "standalone"},
-	"standalone":      {"job"},
-	"worker":          {"job", "backends", "worker/trace"},
-	"worker/trace":    {"job"},
-	"worker/doctor":   {"job"},
+	"store":            {"job", "migrations"},
+	"store/storetest":  {"job", "migrations", "store", "standalone"},
+	"standalone":       {"job"},
+	"worker":           {"job", "backends", "worker/failpoint", "worker/trace"},
+	"worker/failpoint": {},
+	"worker/trace":     {"job"},
+	"worker/doctor":    {"job"},
 
 	"cmd/internal/...": {},
 	"cmd/submit":       {"job", "queue", "cmd/internal/..."},
 	"cmd/worker": {
-		"job", "queue", "broker", "broker/provider/...", "backends", "backends/all", "backends/docker", "backends/forkserver", "backends/memory", "store", "standalone", "worker", "worker/doctor", "worker/trace",
+		"job", "queue", "broker", "broker/provider/...", "backends", "backends/all", "backends/docker", "backends/forkserver", "backends/memory", "store", "standalone", "worker", "worker/doctor", "worker/failpoint", "worker/trace",
 		"cmd/internal/...",
 	},
 

@@ -10,6 +10,7 @@ import (
 
 	"airlock/backends"
 	"airlock/job"
+	"airlock/worker/failpoint"
 	"airlock/worker/trace"
 )
 
@@ -33,7 +34,7 @@ func (w *Worker) execute(ctx context.Context, a *job.Attempt, box *Sandbox, span
 	}
 
 	run := &guestRun{
-		attempt: a, box: box,
+		attempt: a, box: box, fail: w.cfg.Fail,
 		clock:  newClock(a.Job.Limits.Wall.Std(), func() { end(job.ErrTimeout) }),
 		output: newOutput(a.Job.Limits.Output, func() { end(job.ErrOutputLimit) }),
 	}
@@ -68,6 +69,7 @@ func (w *Worker) guarded(ctx context.Context, b backends.Backend, task backends.
 type guestRun struct {
 	attempt *job.Attempt
 	box     *Sandbox
+	fail    *failpoint.Points
 	clock   *clock
 	output  *output
 
@@ -97,10 +99,20 @@ func (g *guestRun) task(tools ToolServer) backends.Task {
 		Stdout:   &g.output.stdout,
 		Stderr:   &g.output.stderr,
 		Serve: func(ctx context.Context, channel io.ReadWriteCloser) error {
-			g.report, g.serveErr = tools.Serve(ctx, g.attempt, channel, g.clock.hooks())
+			g.report, g.serveErr = tools.Serve(ctx, g.attempt, channel, g.hooks())
 			return g.serveErr
 		},
 	}
+}
+
+// hooks are the clock's. Its start is when the guest has its code.
+func (g *guestRun) hooks() job.Clock {
+	hooks := g.clock.hooks()
+	if g.fail.Armed(failpoint.GuestRunning) {
+		start := hooks.Start
+		hooks.Start = func() { start(); g.fail.At(failpoint.GuestRunning) }
+	}
+	return hooks
 }
 
 // mark notes the moments that the conversation told of. A guest that printed

@@ -9,6 +9,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"airlock/job"
+	"airlock/worker/failpoint"
 	"airlock/worker/trace"
 )
 
@@ -36,8 +37,8 @@ type ToolServer interface {
 	Serve(ctx context.Context, a *job.Attempt, channel io.ReadWriteCloser, clock job.Clock) (*job.Report, error)
 }
 
-// Config is what a Worker needs. All fields but Max, Cancelled, Ended and Trace
-// are required.
+// Config is what a Worker needs. All fields but Max, Cancelled, Ended, Trace and
+// Fail are required.
 type Config struct {
 	// ID is new for each process, so that a restarted worker is another one.
 	ID      string
@@ -56,7 +57,9 @@ type Config struct {
 	Ended func(backend string, failed bool)
 	// Trace, if set, is told where the time of each attempt went.
 	Trace *trace.File
-	Log   zerolog.Logger
+	// Fail are the points at which a test has this worker fail.
+	Fail *failpoint.Points
+	Log  zerolog.Logger
 }
 
 // Worker runs attempts. Its methods may be called from several goroutines.

@@ -22,6 +22,7 @@ import (
 	"airlock/queue"
 	"airlock/store"
 	"airlock/worker"
+	"airlock/worker/failpoint"
 	"airlock/worker/trace"
 )
 
@@ -46,7 +47,8 @@ type pool struct {
 	// changed has a place for the news that the offers are others.
 	changed  chan struct{}
 	backends []all.Named
-	trace    *trace.File // nil without --trace
+	trace    *trace.File       // nil without --trace
+	fail     *failpoint.Points // nil but in tests
 }
 
 // join connects, migrates, probes and builds the worker. It retries services
@@ -55,6 +57,7 @@ func join(ctx context.Context, cfg *config, natsURL, postgresURL string, log zer
 	p := &pool{cfg: cfg, id: uuid.NewString(), started: time.Now().UTC(), changed: make(chan struct{}, 1)}
 	p.log = log.With().Str("worker", p.id).Logger()
 	for _, step := range []func(context.Context) error{
+		p.armFailpoints,
 		p.openTrace,
 		p.probe,
 		func(ctx context.Context) error { return p.connect(ctx, natsURL, postgresURL) },
@@ -68,12 +71,13 @@ func join(ctx context.Context, cfg *config, natsURL, postgresURL string, log zer
 		ID:        p.id,
 		Ledger:    p.store,
 		Results:   p.queue,
-		Tools:     broker.New(broker.Config{Tools: p.catalogue, Audit: p.store, Log: p.log, MaxArtifacts: cfg.MaxArtifacts}),
+		Tools:     broker.New(broker.Config{Tools: p.tools(), Audit: p.store, Log: p.log, MaxArtifacts: cfg.MaxArtifacts}),
 		Sandboxes: p.prober.Sandboxes(),
 		Max:       cfg.max,
 		Cancelled: func(j *job.Job) bool { return p.queue.Cancelled(j.Tenant, j) },
 		Ended:     p.prober.Ended,
 		Trace:     p.trace,
+		Fail:      p.fail,
 		Log:       p.log,
 	})
 	return p, nil
