@@ -116,6 +116,14 @@ compose-up: ## start a whole Airlock in containers, and send a job through it
 compose-down: ## stop it; V=-v removes its data too
 	@$(WITH_ENGINE) dev/compose.sh --profile submit down --remove-orphans $(V)
 
+# What decides where faults fall; a failing run is repeated with its own.
+SEED := $(shell date +%s)
+
+.PHONY: faults
+faults: setup-test ## break every part at every step of an attempt, in 10 minutes; SEED=… repeats a run
+	@AIRLOCK_REQUIRE=postgres,bubblewrap go test -count=1 -v -parallel 4 -timeout 10m -run '^TestFaults$$' ./integration/faults \
+		-args -full -seed $(SEED) | { grep -v '^=== ' || true; }
+
 .PHONY: containment
 containment: setup-test ## act out every misbehaviour on every backend here, and write what was held
 	@$(WITH_ENGINE) dev/runner-image.sh >/dev/null; \

@@ -1,0 +1,183 @@
+//go:build linux
+
+package faults_test
+
+import (
+	"fmt"
+	"hash/fnv"
+	"math/rand/v2"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"airlock/worker/failpoint"
+)
+
+// TestFaults breaks things and counts. It prints the seed, and a line for each
+// fault at each step.
+func TestFaults(t *testing.T) {
+	require(t, "postgres", "pg_ctl")
+	say("seed %d: again with make faults SEED=%d", *seed, *seed)
+	for _, f := range faults {
+		// The short form of a row stands for it where not all run.
+		if !f.short && !*full || f.short && f.steps != nil && *full {
+			continue
+		}
+		t.Run(f.name, func(t *testing.T) {
+			t.Parallel()
+			f.run(t)
+		})
+	}
+}
+
+// said is the lock of standard output.
+var said sync.Mutex
+
+func say(format string, args ...any) {
+	said.Lock()
+	defer said.Unlock()
+	fmt.Fprintf(os.Stdout, format+"\n", args...)
+}
+
+// rng is the fault's own, so that it does not depend on which others run.
+func (f fault) rng() *rand.Rand {
+	h := fnv.New64a()
+	h.Write([]byte(f.name))
+	return rand.New(rand.NewPCG(*seed, h.Sum64()))
+}
+
+func (f fault) run(t *testing.T) {
+	if f.layout.backend == "bubblewrap" || f.layout.backend == "forkserver" {
+		require(t, "bubblewrap", "bwrap")
+	}
+	began := time.Now()
+	p := startPlant(t, f.layout, f.rng())
+	p.books.serve(t, p) // first: workers ask at their start who offers what
+	f.startWorkers(t, p)
+	jobs := f.submit(t, p)
+	f.strike(t, p)
+	p.settle(t, len(jobs)+len(p.load.jobs))
+	all := append(jobs, p.load.jobs...)
+	if f.after != nil {
+		f.after(t, p)
+	}
+	f.report(t, p, len(all), began)
+}
+
+// startWorkers starts one worker for each step and one for the load.
+func (f fault) startWorkers(t *testing.T, p *plant) {
+	binary := workerBinary(t)
+	p.hands = append(p.hands, p.start(t, []string{loadLabel}, "", binary))
+	if f.layout.skewed {
+		binary = skewedBinary(t, skew())
+	}
+	points := f.steps
+	if points == nil {
+		points = failpoint.Names()
+	}
+	for _, point := range points {
+		s := &step{point: point}
+		armed := fmt.Sprintf("%s@%d=%s", point, 1+p.rng.IntN(maxHit), f.action)
+		s.worker = p.start(t, []string{s.label()}, armed, binary)
+		p.steps = append(p.steps, s)
+	}
+	for _, w := range append([]*worker{p.hands[0]}, stepWorkers(p)...) {
+		w.awaitReady(t)
+	}
+	p.attach(t)
+	if f.prepare != nil {
+		f.prepare(t, p)
+	}
+}
+
+// skew is two minutes, ahead or behind.
+func skew() time.Duration {
+	if *seed%2 == 0 {
+		return 2 * time.Minute
+	}
+	return -2 * time.Minute
+}
+
+func stepWorkers(p *plant) (all []*worker) {
+	for _, s := range p.steps {
+		all = append(all, s.worker)
+	}
+	return all
+}
+
+func (f fault) submit(t *testing.T, p *plant) (all []asked) {
+	for _, s := range p.steps {
+		for range jobsPerStep {
+			s.jobs = append(s.jobs, newJob(t, p.rng, s.label(), p.backend))
+		}
+		all = append(all, s.jobs...)
+	}
+	for _, a := range all {
+		if err := p.submit(t.Context(), a); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return all
+}
+
+// strike waits until every step is reached, breaks, mends, and brings help.
+func (f fault) strike(t *testing.T, p *plant) {
+	p.load = p.startLoad(t)
+	for _, s := range p.steps {
+		told := func() bool { return s.worker.reached() }
+		if !eventually(patience, told) {
+			t.Fatalf("no job came to %s:\n%s", s.point, tail(s.worker.said.String()))
+		}
+	}
+	if f.rescued {
+		labels := []string{loadLabel}
+		for _, s := range p.steps {
+			labels = append(labels, s.label())
+		}
+		p.hands = append(p.hands, p.start(t, labels, "", workerBinary(t)))
+	}
+	if f.breaks != nil {
+		f.breaks(t, p)
+	}
+	p.load.jobs = p.load.end(t)
+}
+
+// report prints a line for each step and fails the test where something does
+// not hold.
+func (f fault) report(t *testing.T, p *plant, jobs int, began time.Time) {
+	c := p.checker(t)
+	whole := c.read(t, jobs)
+	took := time.Since(began).Round(100 * time.Millisecond)
+	for _, s := range p.steps {
+		if !f.tell(t, string(s.point), c.lane(t, s.jobs), took) {
+			t.Logf("the worker there said:\n%s", tail(s.worker.said.String()))
+		}
+	}
+	f.tell(t, "load", c.lane(t, p.load.jobs), took)
+	if len(whole.wrong) > 0 || whole.twice > 0 {
+		f.tell(t, "all", whole, took)
+	}
+	if t.Failed() {
+		for _, w := range p.hands {
+			t.Logf("a worker without failpoints said:\n%s", tail(w.said.String()))
+		}
+	}
+}
+
+func (f fault) tell(t *testing.T, step string, v *verdict, took time.Duration) (fine bool) {
+	t.Helper()
+	say("%-26s %-14s jobs %3d  attempts %3d  lost %d  twice %d  %s", f.name, step, v.jobs, v.attempts, v.lost, v.twice, took)
+	fine = v.lost == 0 && v.twice == 0 && len(v.wrong) == 0
+	if !fine {
+		t.Errorf("%s at %s: lost %d, twice %d\n%s", f.name, step, v.lost, v.twice, strings.Join(v.wrong, "\n"))
+	}
+	return fine
+}
+
+// tail is what a worker said last.
+func tail(text string) string {
+	const most = 4000
+	return text[max(0, len(text)-most):]
+}
