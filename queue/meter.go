@@ -53,7 +53,7 @@ func (m *meter) rates(now time.Time) map[string]float64 {
 	oldest := now.UnixNano()/int64(meterBucket) - meterBuckets + 1
 	span := min(now.Sub(m.began), now.Sub(time.Unix(0, oldest*int64(meterBucket))))
 	span = max(span, time.Second)
-	rates := map[string]float64{}
+	var rates map[string]float64 // absent, not empty, as presence is read back
 	for lane, counts := range m.lanes {
 		sum := 0
 		for _, c := range counts {
@@ -64,6 +64,9 @@ func (m *meter) rates(now time.Time) map[string]float64 {
 		if sum == 0 {
 			delete(m.lanes, lane)
 			continue
+		}
+		if rates == nil {
+			rates = map[string]float64{}
 		}
 		rates[lane] = float64(sum) / span.Seconds()
 	}
