@@ -60,8 +60,8 @@ func TestJobsEndAsTheyShould(t *testing.T) {
 			if r.ToolCalls != tc.calls {
 				t.Errorf("tool calls: got %d, want %d", r.ToolCalls, tc.calls)
 			}
-			if r.Backend != "bubblewrap" || r.Isolation.Level != job.IsolationStrong {
-				t.Errorf("ran on %s at %s, want bubblewrap at strong", r.Backend, r.Isolation.Level)
+			if r.Backend != "forkserver" || r.Isolation.Level != job.IsolationStrong {
+				t.Errorf("ran on %s at %s, want forkserver at strong", r.Backend, r.Isolation.Level)
 			}
 		})
 	}
