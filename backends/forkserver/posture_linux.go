@@ -22,7 +22,8 @@ func (g *forked) checkPosture() error {
 		}
 	}
 	err = errors.Join(err, g.checkGroups())
-	if err != nil && g.main.Wait(time.Time{}) {
+	// What dies loses its groups and its parent before it is dead.
+	if err != nil && (g.slot.ended() || g.main.Wait(time.Now().Add(dying))) {
 		return fmt.Errorf("the guest ended while it was looked at: %w", err)
 	}
 	if err != nil {
@@ -30,6 +31,9 @@ func (g *forked) checkPosture() error {
 	}
 	return nil
 }
+
+// dying is how long that may take.
+const dying = 50 * time.Millisecond
 
 // checkGroups looks whether the guest was born in the groups that the worker
 // limits: a service manager may have moved the slot to others.

@@ -244,7 +244,7 @@ func (g *forked) lowerCPU() error {
 func (g *forked) spoke(pid int) error {
 	g.spokeUp, g.pid = true, pid
 	if g.main = guestproc.OpenMain(pid); g.main == nil {
-		return errors.New("the guest cannot be watched")
+		return errors.New("the guest ended, or cannot be watched")
 	}
 	g.disks.Open(pid, rootfs.Writable())
 	return errors.Join(g.checkPosture(), g.lowerCPU())
