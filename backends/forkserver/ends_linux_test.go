@@ -124,30 +124,29 @@ func TestLauncherHangs(t *testing.T) {
 	t.Parallel()
 	dir := publicDir(t)
 	path := filepath.Join(dir, "hangs")
-	if err := os.WriteFile(path, []byte("#!/bin/sh\nexec sleep 1000\n"), 0o755); err != nil {
+	if err := os.WriteFile(path, []byte("#!/bin/sh\nexec sleep 1234\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	before := childrenOf(os.Getpid())
 	b := forkserver.New(forkserver.Config{Launcher: forkserver.LauncherAt(path)}.WithStartTime(time.Second))
 	_, err := b.Probe(t.Context())
 	if !errors.Is(err, backends.ErrUnavailable) || !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("got error %v, want one that wraps ErrUnavailable and says that the time was over", err)
 	}
-	// One that is cancelled meanwhile does not wait for that.
-	slow := forkserver.New(forkserver.Config{Launcher: forkserver.LauncherAt(path)}.WithStartTime(20 * time.Second))
+	// One that is cancelled meanwhile does not wait for that, nor does Close.
+	slow := forkserver.New(forkserver.Config{Launcher: forkserver.LauncherAt(path)}.WithStartTime(time.Hour))
 	ctx, cancel := context.WithCancel(t.Context())
 	time.AfterFunc(time.Second, cancel)
-	began := time.Now()
 	s, err := guest{code: "return 1"}.try(ctx, slow)
-	if err != nil || s.outcome.Cause != backends.Killed || time.Since(began) > 15*time.Second {
-		t.Errorf("got outcome %+v, error %v after %s for a job that is cancelled, want killed, soon", s.outcome, err, time.Since(began))
+	if err != nil || s.outcome.Cause != backends.Killed {
+		t.Errorf("got outcome %+v, error %v for a job that is cancelled, want killed", s.outcome, err)
 	}
 	if err := errors.Join(b.Close(), slow.Close()); err != nil {
 		t.Error(err)
 	}
 	for _, child := range childrenOf(os.Getpid()) {
-		if name := statusOf(child)["Name"]; !slices.Contains(before, child) && (name == "sleep" || name == "hangs") {
-			t.Errorf("process %d (%s) is still there", child, name)
+		words, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", child))
+		if strings.Contains(string(words), "1234") || strings.Contains(string(words), path) {
+			t.Errorf("process %d (%q) is still there", child, words)
 		}
 	}
 }

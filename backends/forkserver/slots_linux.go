@@ -26,6 +26,9 @@ type slots struct {
 	starting  map[kind]*starting
 	closed    bool
 	work      sync.WaitGroup
+
+	// closing is closed when closed is set.
+	closing chan struct{}
 }
 
 // maxIdle is how many slots wait at most. Where guests are parked hardly one
@@ -35,6 +38,7 @@ const maxIdle = 16
 func newSlots(r *ready) *slots {
 	return &slots{
 		ready: r, templates: map[kind]*template{}, living: map[*template]struct{}{}, starting: map[kind]*starting{},
+		closing: make(chan struct{}),
 	}
 }
 
@@ -152,6 +156,7 @@ func (p *slots) forget(t *template) {
 func (p *slots) close() error {
 	p.mu.Lock()
 	p.closed = true
+	close(p.closing)
 	idle := p.idle
 	p.idle = nil
 	p.mu.Unlock()

@@ -43,8 +43,9 @@ type template struct {
 	retired bool
 }
 
-// newTemplate starts a template with the modules loaded.
-func (r *ready) newTemplate(modules []string) (*template, error) {
+// newTemplate starts a template with the modules loaded, unless it is to end
+// before that is done.
+func (r *ready) newTemplate(modules []string, closing <-chan struct{}) (*template, error) {
 	control, far, err := newControl()
 	if err != nil {
 		return nil, err
@@ -55,7 +56,18 @@ func (r *ready) newTemplate(modules []string) (*template, error) {
 	if err != nil {
 		return nil, errors.Join(err, control.close())
 	}
+	there, watched := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(watched)
+		select {
+		case <-closing:
+			t.launcher.Kill()
+		case <-there:
+		}
+	}()
 	_, pid, err := control.receive(r.config.startTime)
+	close(there)
+	<-watched
 	if err == nil {
 		err = checkAlone(pid)
 	}

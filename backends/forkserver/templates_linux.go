@@ -82,7 +82,7 @@ func (p *slots) start(k kind) {
 	p.starting[k] = coming
 	p.work.Go(func() {
 		defer close(coming.done)
-		t, err := p.ready.newTemplate(p.ready.config.Templates[k.template])
+		t, err := p.ready.newTemplate(p.ready.config.Templates[k.template], p.closing)
 		coming.err = err
 		p.started(k, t, err)
 	})
