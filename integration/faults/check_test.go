@@ -41,13 +41,17 @@ func (v *verdict) note(format string, args ...any) {
 func (p *plant) settle(t testing.TB, jobs int) {
 	t.Helper()
 	db := p.database(t)
-	state := ""
-	deadline := time.Now().Add(settlePatience)
+	state, began := "", time.Now()
+	deadline := began.Add(settlePatience)
 	tick := time.NewTicker(200 * time.Millisecond)
 	defer tick.Stop()
 	for ; ; <-tick.C {
+		before := state
 		if state = p.unsettled(db, jobs); state == "" {
 			return
+		}
+		if state != before {
+			t.Logf("after %s: %s", time.Since(began).Round(time.Second), state)
 		}
 		if time.Now().After(deadline) {
 			t.Errorf("not settled after %s: %s", settlePatience, state)
