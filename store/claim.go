@@ -41,6 +41,10 @@ func (c *claimItem) size() int { return len(c.row.spec) }
 // failure that a job has is left to TakeDue, which buries it, and the claim is
 // Held for a moment.
 //
+// A claim whose answer was lost with the connection is made again by the same
+// worker: the attempt that it never knew of is released, and counts as neither.
+// So a worker must not claim a job that it runs.
+//
 // A job whose key belongs to another job never runs: it is recorded as
 // finished, cancelled, with error type duplicate_key (same content) or
 // key_conflict (other content) and a message that names the other, and the
@@ -73,8 +77,8 @@ var claimShape = join(jobShape, shape{"worker text", "backend text"})
 // put off because its time has not come; it changes nothing of the others.
 //
 // due is false while not_before lies ahead. A row known to have another
-// content or tenant, a newer generation, a result, or a live lease is left
-// alone. publish_due is cleared: whoever claims has seen the message.
+// content or tenant, a newer generation, a result, or another's live lease is
+// left alone. publish_due is cleared: whoever claims has seen the message.
 //
 // The transaction does not wait for the disk, unless it put a job off: then the
 // worker acknowledges its delivery. A claim that a crash of the server takes
@@ -102,8 +106,8 @@ WITH r AS (
         attempt = j.attempt + (` + rowDue + `)::integer,
         worker = CASE WHEN ` + rowDue + ` THEN excluded.worker ELSE j.worker END,
         lease_until = CASE WHEN ` + rowDue + ` THEN now() + ` + leaseInterval + ` END,
-        deaths = j.deaths + (j.state = 'running')::integer,
-        failures = j.failures + (j.state = 'running')::integer,
+        deaths = j.deaths + (j.state = 'running' AND NOT ` + rowOurs + `)::integer,
+        failures = j.failures + (j.state = 'running' AND NOT ` + rowOurs + `)::integer,
         generation = excluded.generation,
         publish_due = NULL
     WHERE j.tenant = excluded.tenant
@@ -111,16 +115,24 @@ WITH r AS (
         AND j.generation <= excluded.generation
         AND (j.state = 'queued'
             OR j.state = 'retry_wait' AND j.not_before <= now()
+            OR j.state = 'running' AND ` + rowOurs + `
             OR j.state = 'running' AND j.lease_until <= now()
                 AND j.deaths + 1 < ` + strconv.Itoa(maxDeaths) + ` AND j.failures + 1 < j.max_attempts)
-    RETURNING j.id, j.attempt, j.state, j.queued_at, j.cancel_requested
+    RETURNING j.id, j.attempt, j.state, j.queued_at, j.cancel_requested, j.deaths
 ), lost AS (
     UPDATE attempts SET
-        outcome = 'lost', ended_at = now(), status = 'infra_error',
-        error_type = 'worker_lost', error_message = 'the worker stopped answering; another took the job over'
-    FROM claimed c
-    WHERE c.state = 'running' AND c.attempt > 1
-        AND attempts.job = c.id AND attempts.number = c.attempt - 1 AND attempts.outcome = 'running'
+        outcome = CASE WHEN ours THEN 'released' ELSE 'lost' END, ended_at = now(),
+        status = CASE WHEN NOT ours THEN 'infra_error' END,
+        error_type = CASE WHEN NOT ours THEN 'worker_lost'::bytea END,
+        error_message = CASE WHEN NOT ours THEN 'the worker stopped answering; another took the job over'::bytea END
+    FROM (
+        -- The statement sees the job as it was before.
+        SELECT c.id, c.attempt, c.deaths = j.deaths AS ours
+        FROM claimed c
+        JOIN jobs j ON j.id = c.id
+        WHERE c.state = 'running' AND c.attempt > 1
+    ) AS taken
+    WHERE attempts.job = taken.id AND attempts.number = taken.attempt - 1 AND attempts.outcome = 'running'
 ), begun AS (
     INSERT INTO attempts (job, number, generation, worker, backend, outcome, started_at)
     SELECT c.id, c.attempt, r.generation, r.worker, r.backend, 'running', now()
@@ -133,6 +145,10 @@ SELECT
     CASE WHEN state <> 'running' THEN set_config('synchronous_commit', 'on', true) END
 FROM claimed`
 })
+
+// rowOurs is whether whoever claims holds the job's lease already: it was not
+// told of an earlier claim, since a worker asks for no job that it runs.
+const rowOurs = `(j.worker = excluded.worker AND j.lease_until > now())`
 
 // rowDue is whether the stored job's time has come. Its not_before is the
 // claim's or, after a retry, later than that.

@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"errors"
 	"sync"
 	"testing"
 	"time"
@@ -31,7 +32,7 @@ func TestClaimVerdicts(t *testing.T) {
 		{name: "held by another", want: job.Held, before: func(t *testing.T, j *job.Job) {
 			f.claim(j, 1, "other")
 		}},
-		{name: "held by the same worker", want: job.Held, before: func(t *testing.T, j *job.Job) {
+		{name: "held by the same worker, which was not told", want: job.Claimed, before: func(t *testing.T, j *job.Job) {
 			f.claim(j, 1, "me")
 		}},
 		{name: "lease ended", want: job.Claimed, before: func(t *testing.T, j *job.Job) {
@@ -151,6 +152,29 @@ func TestClaimTakesOverLostAttempt(t *testing.T) {
 	want(t, "failures", rec.Failures, 1)
 	want(t, "outcomes", outcomes(rec), []string{"lost", "running"})
 	want(t, "status of the lost attempt", rec.Attempts[0].Status, job.StatusInfraError)
+}
+
+// TestClaimWhoseAnswerWasLost: the worker that asks again has the job at once,
+// and nobody counts the attempt that it never knew of.
+func TestClaimWhoseAnswerWasLost(t *testing.T) {
+	t.Parallel()
+	f := open(t)
+	j := newJob(t, func(j *job.Job) { j.MaxAttempts = 1 })
+	first := f.claim(j, 1, "me")
+	want(t, "verdict for another", f.ask(j, 1, "you").Verdict, job.Held)
+	for number := 2; number <= 5; number++ {
+		want(t, "attempt", f.claim(j, 1, "me").Number, number)
+	}
+	rec, err := f.Job(t.Context(), "acme", j.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want(t, "outcomes", outcomes(rec), []string{"released", "released", "released", "released", "running"})
+	want(t, "failures", rec.Failures, 0)
+	want(t, "deaths", value[int](f, `SELECT deaths FROM jobs WHERE id = $1`, [16]byte(j.ID)), 0)
+	if err := f.Finish(t.Context(), first, resultOf(first, job.StatusOK)); !errors.Is(err, job.ErrFenced) {
+		t.Errorf("finish of an attempt that was released: got %v, want %v", err, job.ErrFenced)
+	}
 }
 
 func TestOneOfManyClaimsWins(t *testing.T) {
