@@ -20,6 +20,11 @@ const (
 	pauseUnreachable = 2 * time.Second
 	// pauseUnfit is the same for a job that no backend here fits any more.
 	pauseUnfit = time.Second
+	// claimPatience is how long a claim that could not be made, or whose answer
+	// was lost, is made again at once. Only this worker can have the job that
+	// it claimed without knowing; to the others it is held until the lease of
+	// an attempt that nobody runs has ended.
+	claimPatience = 3 * time.Second
 	// maxHeldPause bounds the wait for another worker's lease.
 	maxHeldPause = 10 * time.Second
 	// commitPatience is how long the end of an attempt is tried to be
@@ -50,7 +55,7 @@ func (w *Worker) handle(ctx context.Context, d job.Delivery, span *trace.Span) {
 	}
 	w.cfg.Fail.At(failpoint.BeforeClaim)
 	asked := time.Now()
-	claim, err := w.cfg.Ledger.Claim(ctx, job.ClaimRequest{
+	claim, err := w.claim(ctx, job.ClaimRequest{
 		Job: d.Job, Generation: d.Generation, Worker: w.cfg.ID, Backend: box.Name, Queued: d.Queued,
 	})
 	if err != nil {
@@ -72,6 +77,21 @@ func (w *Worker) handle(ctx context.Context, d job.Delivery, span *trace.Span) {
 	case job.Ended, job.Superseded, job.Postponed:
 		log.Debug().Stringer(fieldVerdict, claim.Verdict).Msg("delivery needs no run")
 		w.acknowledge(ctx, log, d)
+	}
+}
+
+func (w *Worker) claim(ctx context.Context, r job.ClaimRequest) (job.Claim, error) {
+	giveUp := time.Now().Add(claimPatience)
+	for pause := 100 * time.Millisecond; ; pause *= 2 {
+		claim, err := w.cfg.Ledger.Claim(ctx, r)
+		if err == nil || !errors.Is(err, job.ErrUnreachable) || time.Now().Add(pause).After(giveUp) {
+			return claim, err
+		}
+		select {
+		case <-ctx.Done():
+			return claim, err
+		case <-time.After(jitter(pause)):
+		}
 	}
 }
 

@@ -40,6 +40,19 @@ func TestVerdictsDecideWhatTheQueueIsTold(t *testing.T) {
 	}
 }
 
+// TestAClaimWithoutAnAnswerIsMadeAgain: given to another worker, the job would
+// wait for the end of a lease that nobody knows of.
+func TestAClaimWithoutAnAnswerIsMadeAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &ledger{silent: 3}
+		b := newBench(t, l, said{report: &job.Report{Ready: time.Now(), Done: true, Value: []byte("1")}}, ends(backends.Outcome{Cause: backends.Exited}), nil)
+		b.Handle(t.Context(), b.delivery())
+		if diff := cmp.Diff([]string{"finish", "ack", "announce", "announced"}, l.seen()); diff != "" {
+			t.Errorf("steps (-want +got):\n%s", diff)
+		}
+	})
+}
+
 func TestAJobNobodyHereFitsIsGivenBack(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, &ledger{}, said{}, lives, func(j *job.Job, _ *workerConfig) { j.Requires.Backends = []string{"docker"} })

@@ -22,6 +22,8 @@ import (
 type ledger struct {
 	claim   job.Claim
 	claimed error
+	// silent is how many claims are made and not answered.
+	silent int
 	// refuse gives the error of the n-th write, counted from 1.
 	refuse func(n int) error
 	// beat answers heartbeats; nil confirms all.
@@ -79,6 +81,10 @@ func (l *ledger) last() *job.Result {
 }
 
 func (l *ledger) Claim(context.Context, job.ClaimRequest) (job.Claim, error) {
+	if l.silent > 0 {
+		l.silent--
+		return job.Claim{}, job.ErrUnreachable
+	}
 	if l.claim.Verdict == 0 {
 		l.claim = job.Claim{Verdict: job.Claimed, Attempt: 1, Queued: time.Now()}
 	}
