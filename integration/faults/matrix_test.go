@@ -37,8 +37,9 @@ type fault struct {
 // AckWait, which is too slow for every run of the tests.
 var leaseSteps = []failpoint.Name{failpoint.AfterClaim, failpoint.GuestRunning, failpoint.InCall, failpoint.ResultReady, failpoint.AfterAck}
 
-// faults are the rows, the slowest first.
+// faults are the rows, the slowest first: the first has a worker to build.
 var faults = []fault{
+	{name: "clock-off", action: "pause=1s", layout: layout{skewed: true}},
 	{name: "worker-stopped", action: "stop", rescued: true, after: resume},
 	{name: "worker-killed", action: "kill", rescued: true},
 	{name: "worker-killed-bubblewrap", action: "kill", layout: layout{backend: "bubblewrap"}, rescued: true},
@@ -53,7 +54,6 @@ var faults = []fault{
 	{name: "nats-leader-partitioned", action: "pause=3s", layout: layout{servers: 3}, breaks: partitionLeader},
 	{name: "connections-cut", action: "pause=3s", layout: layout{proxied: true}, breaks: cutConnections, short: true},
 	{name: "network-slow", action: "pause=1s", layout: layout{proxied: true}, breaks: slowNetwork},
-	{name: "clock-off", action: "pause=1s", layout: layout{skewed: true}},
 	{name: "published-twice", action: "pause=2s", breaks: publishAgain},
 	{name: "stale-acknowledgements", action: "pause=3s", breaks: acknowledgeForOthers},
 	{name: "doorbells-lost", action: "pause=1s", prepare: loseDoorbells},

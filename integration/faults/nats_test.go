@@ -44,6 +44,7 @@ type node struct {
 	name   string
 	port   int
 	config string
+	store  string
 	log    string
 	cmd    *exec.Cmd
 	// links are the ways of its routes, in either direction.
@@ -91,8 +92,8 @@ func startNATS(t testing.TB, servers int) []*node {
 	}
 	for i, n := range nodes {
 		dir := t.TempDir()
-		n.config, n.log = filepath.Join(dir, "nats.conf"), filepath.Join(dir, "nats.log")
-		text := fmt.Sprintf("server_name: %s\nlisten: 127.0.0.1:%d\nlog_file: %q\njetstream { store_dir: %q }\n", n.name, n.port, n.log, dir)
+		n.config, n.log, n.store = filepath.Join(dir, "nats.conf"), filepath.Join(dir, "nats.log"), filepath.Join(dir, "store")
+		text := fmt.Sprintf("server_name: %s\nlisten: 127.0.0.1:%d\nlog_file: %q\njetstream { store_dir: %q }\n", n.name, n.port, n.log, n.store)
 		if servers > 1 {
 			text += n.clusterConf(t, i, nodes, ports)
 		}
