@@ -1,0 +1,78 @@
+package store_test
+
+import (
+	"errors"
+	"sync"
+	"testing"
+
+	"airlock/job"
+)
+
+// The tests of this file act out what users of job queues on SQL reported.
+// Their numbers are those of integration/reports_test.go.
+
+// F35: whoever takes jobs from vanished workers does not take one that ended in
+// that moment, and a worker that ends its job late does not end one that was
+// taken.
+func TestF35LostAndFinishedAtOnce(t *testing.T) {
+	t.Parallel()
+	f := open(t)
+	const jobs = 60
+	attempts := make([]*job.Attempt, jobs)
+	for i := range attempts {
+		attempts[i] = f.claim(newJob(t), 1, "slow")
+		f.loseLease(attempts[i].Job.ID)
+	}
+	finished := make([]error, jobs)
+	var all sync.WaitGroup
+	for i, a := range attempts {
+		all.Go(func() { finished[i] = f.Finish(t.Context(), a, resultOf(a, job.StatusOK)) })
+	}
+	taken := map[job.ID]bool{}
+	for range 20 {
+		due, err := f.TakeDue(t.Context(), 10)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range due {
+			taken[r.Job.ID] = true
+		}
+	}
+	all.Wait()
+	for i, a := range attempts {
+		fenced := errors.Is(finished[i], job.ErrFenced)
+		if finished[i] != nil && !fenced || fenced != taken[a.Job.ID] {
+			t.Errorf("job %d: taken %t, and its end was %v", i, taken[a.Job.ID], finished[i])
+		}
+		want(t, "state", f.state(a.Job.ID), map[bool]job.State{true: job.StateQueued, false: job.StateFinished}[fenced])
+	}
+}
+
+// F39: a job whose worker vanished is found behind any number of jobs that are
+// well, however few are looked at in one go.
+func TestF39ADeadWorkerBehindManyLiveOnes(t *testing.T) {
+	t.Parallel()
+	f := open(t)
+	f.exec(`
+		INSERT INTO jobs (id, tenant, spec, content_digest, lane, priority, max_attempts, queued_at, state, generation, attempt, worker, lease_until)
+		SELECT ('00000000-0000-7000-8000-' || lpad(to_hex(n), 12, '0'))::uuid, 'acme', '{}', sha256('x'), 'any', 'normal', 3, now(), 'running', 1, 1, 'w',
+		    now() + interval '1 hour'
+		FROM generate_series(1, 1000) n`)
+	dead := f.claim(newJob(t), 1, "gone")
+	f.loseLease(dead.Job.ID)
+	due, err := f.TakeDue(t.Context(), 1)
+	if err != nil || len(due) != 1 || due[0].Job.ID != dead.Job.ID {
+		t.Errorf("got %v, %v, want the one job whose worker is gone", due, err)
+	}
+}
+
+// F41: no job can be running without a lease that ends.
+func TestF41RunningWithoutALease(t *testing.T) {
+	t.Parallel()
+	f := open(t)
+	a := f.claim(newJob(t), 1, "w")
+	_, err := f.sql.Exec(t.Context(), `UPDATE jobs SET lease_until = NULL WHERE id = $1`, [16]byte(a.Job.ID))
+	if err == nil {
+		t.Error("the database took a running job without a lease")
+	}
+}
