@@ -57,7 +57,7 @@ func (q *Queue) ask(ctx context.Context, prefix, tenant, verb string, request, r
 		ctx, cancel = context.WithTimeout(ctx, askTimeout)
 		defer cancel()
 	}
-	reply, err := q.nc.RequestWithContext(ctx, subject, body)
+	reply, err := q.request(ctx, prefix, subject, body)
 	if errors.Is(err, nats.ErrNoResponders) {
 		return fmt.Errorf("ask %s: %w", verb, ErrNoWorker)
 	}
@@ -65,6 +65,27 @@ func (q *Queue) ask(ctx context.Context, prefix, tenant, verb string, request, r
 		return fmt.Errorf("ask %s: %w", verb, err)
 	}
 	return q.readAnswer(ctx, tenant, verb, reply, response)
+}
+
+// fleetPatience is how long one worker has to answer what it knows by heart,
+// at first.
+const fleetPatience = 2 * time.Second
+
+// request puts a question of the fleet again when no answer comes, which does
+// no harm: a worker that is frozen, but whose connection the server still
+// holds, is given its share of the questions and answers none.
+func (q *Queue) request(ctx context.Context, prefix, subject string, body []byte) (*nats.Msg, error) {
+	if prefix != prefixFleet {
+		return q.nc.RequestWithContext(ctx, subject, body)
+	}
+	for patience := fleetPatience; ; patience *= 2 {
+		once, cancel := context.WithTimeout(ctx, patience)
+		reply, err := q.nc.RequestWithContext(once, subject, body)
+		cancel()
+		if !errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil {
+			return reply, err
+		}
+	}
 }
 
 func (q *Queue) readAnswer(ctx context.Context, tenant, verb string, reply *nats.Msg, response any) error {

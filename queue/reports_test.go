@@ -252,3 +252,21 @@ func TestF22AStoppedWorkerHoldsNothingBack(t *testing.T) {
 		t.Errorf("got %d jobs, want %d", len(seen), jobs)
 	}
 }
+
+// A worker that is frozen is a member of the group that answers submitters, for
+// as long as the server takes to notice. It must not take their questions with
+// it.
+func TestAFrozenWorkerIsAskedOnce(t *testing.T) {
+	t.Parallel()
+	srv := natstest.Start(t)
+	open(t, srv, queue.Config{})
+	frozen := srv.ConnectAs("worker")
+	if _, err := frozen.QueueSubscribe("fleet.*.*", "fleet", func(*nats.Msg) {}); err != nil {
+		t.Fatal(err)
+	}
+	must(t, frozen.Flush())
+	q := attach(t, srv)
+	for n := range 5 {
+		submit(t, q, newJob(t, func(j *job.Job) { j.Requires.Labels = map[string]string{"lane": string(rune('a' + n))} }))
+	}
+}
