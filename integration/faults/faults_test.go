@@ -7,10 +7,13 @@ import (
 	"hash/fnv"
 	"math/rand/v2"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"airlock/worker/failpoint"
 )
@@ -114,10 +117,12 @@ func (f fault) submit(t *testing.T, p *plant) (all []asked) {
 		}
 		all = append(all, s.jobs...)
 	}
+	var group errgroup.Group
 	for _, a := range all {
-		if err := p.submit(t.Context(), a); err != nil {
-			t.Fatal(err)
-		}
+		group.Go(func() error { return p.submit(t.Context(), a) })
+	}
+	if err := group.Wait(); err != nil {
+		t.Fatal(err)
 	}
 	return all
 }
@@ -149,6 +154,7 @@ func (f fault) strike(t *testing.T, p *plant) {
 func (f fault) report(t *testing.T, p *plant, jobs int, began time.Time) {
 	c := p.checker(t)
 	whole := c.read(t, jobs)
+	f.keepLogs(t, p)
 	took := time.Since(began).Round(100 * time.Millisecond)
 	for _, s := range p.steps {
 		if !f.tell(t, string(s.point), c.lane(t, s.jobs), took) {
@@ -162,6 +168,25 @@ func (f fault) report(t *testing.T, p *plant, jobs int, began time.Time) {
 	if t.Failed() {
 		for _, w := range p.hands {
 			t.Logf("a worker without failpoints said:\n%s", tail(w.said.String()))
+		}
+	}
+}
+
+// keepLogs writes down what every worker said, where that was asked for.
+func (f fault) keepLogs(t *testing.T, p *plant) {
+	if *logs == "" {
+		return
+	}
+	said := map[string]*worker{}
+	for _, s := range p.steps {
+		said[string(s.point)] = s.worker
+	}
+	for i, w := range p.hands {
+		said[fmt.Sprintf("hand-%d", i+1)] = w
+	}
+	for name, w := range said {
+		if err := os.WriteFile(filepath.Join(*logs, f.name+"-"+name+".log"), []byte(w.said.String()), 0o600); err != nil {
+			t.Error(err)
 		}
 	}
 }

@@ -19,6 +19,7 @@ import (
 
 var (
 	full = flag.Bool("full", false, "break everything at every step, which takes minutes; else a subset")
+	logs = flag.String("logs", "", "a directory for what every worker said")
 	seed = flag.Uint64("seed", uint64(time.Now().UnixNano()), "what decides at which arrivals and on which jobs faults fall")
 )
 
