@@ -129,7 +129,7 @@ func TestANATSRestartLosesNothing(t *testing.T) {
 	})
 	s.restartNATS(t)
 	got := <-done
-	if n := strings.Count(got.stdout, `"status":"ok"`); got.code != 0 || n != jobs {
+	if n := okResults(t, got.stdout); got.code != 0 || n != jobs {
 		t.Errorf("exit %d with %d ok results, want 0 with %d; %s", got.code, n, jobs, got.stderr)
 	}
 	if n := attemptsOf(t, s.env(), got.stdout); n != jobs {
