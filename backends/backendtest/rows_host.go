@@ -17,7 +17,7 @@ func hostRows() []Group {
 			tested("HP13", "prints separators of lines that JSON allows", "cmd/submit.FuzzEscapeJSON"),
 		}},
 		{"CP", "Operators and hosts", []Row{
-			tested("CP1", "meets a host that lacks what a wall needs", "backends/bubblewrap.TestUnavailable", "backends/docker.TestUnavailable"),
+			tested("CP1", "meets a host that lacks what a wall needs", "backends/bubblewrap.TestUnavailable", "backends/forkserver.TestUnavailable", "backends/forkserver.TestUnprivileged", "backends/docker.TestUnavailable"),
 			tested("CP2", "meets a worker that offers no wall", "backends/all.TestLocalIsRefused", "integration.TestNoIsolationHasToBeAskedFor"),
 			tested("CP4", "chooses image, directory, mounts or runtime", "job.TestPrepareRefusesRequirements", "job.TestPrepareOfContainers"),
 			tested("CP5", "is given an image by a tag that moved", "backends/docker.TestBenchmark"),

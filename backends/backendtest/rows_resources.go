@@ -33,7 +33,7 @@ func resourceRows() []Group {
 			acted("TO7", "sets the clock"),
 			tested("TO9", "leaves a call running at its end", "broker.TestResultEndsOpenCalls", "broker.TestTimeoutThenLateAnswer"),
 			tested("TO10", "keeps threads and exit handlers alive after its result", "broker.TestLingerIsBounded"),
-			tested("TO11", "runs while its worker is killed", "backends/bubblewrap.TestWorkerKilled", "backends/docker.TestWorkersKilled"),
+			tested("TO11", "runs while its worker is killed", "backends/bubblewrap.TestWorkerKilled", "backends/forkserver.TestWorkerKilled", "backends/docker.TestWorkersKilled"),
 			acted("TO12", "handles the signal of the processor time's limit"),
 		}},
 		{"OF", "Files that are brought back", []Row{
