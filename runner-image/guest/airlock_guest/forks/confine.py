@@ -27,7 +27,7 @@ def confine(order: dict, descriptors: "list[int]", program: kernel.Filter) -> No
         os.setresgid(user, user, user)
         os.setresuid(user, user, user)
     os.chdir("/workspace")  # as its owner: nobody else may enter
-    kernel.keep_capabilities()
+    kernel.drop_capabilities()
     kernel.undumpable()
     kernel.die_with_parent()
     program.install()

@@ -4,7 +4,6 @@ What stays different is listed in backends/forkserver: more modules are loaded, 
 of the template, and asyncio counts its tasks from where the template stopped.
 """
 
-import ctypes
 import gc
 import io
 import os
@@ -12,6 +11,7 @@ import signal
 import sys
 
 from .. import streams
+from . import kernel
 
 _OURS = "airlock_guest.forks"
 
@@ -27,8 +27,7 @@ class Restorer:
         """Prepares the template, whose last act before it is frozen this is."""
         self._names = tuple(name for name in sys.modules if name == _OURS or name.startswith(_OURS + "."))
         for name in self._names:
-            # Freeing them would write to every page that they are on.
-            ctypes.pythonapi.Py_IncRef(ctypes.py_object(sys.modules[name]))
+            kernel.immortalise(sys.modules[name])
         self._package = vars(sys.modules["airlock_guest"])
         self._argv = [word.replace("/template.py", "/main.py") for word in sys.orig_argv]
         _make_streams()

@@ -105,14 +105,25 @@ def drop_bounding_set() -> None:
 
 
 _header = (ctypes.c_uint32 * 2)(_CAPABILITIES_V3, 0)
+# Effective, permitted and inheritable, of the low 32 and then the high 32.
+_Sets = ctypes.c_uint32 * 6
+_none = _Sets()
 
 
 def keep_capabilities(*kept: int) -> None:
     """Gives up all capabilities but these."""
     mask = sum(1 << capability for capability in kept)
-    # Effective, permitted and inheritable, of the low 32 and then the high 32.
-    sets = (ctypes.c_uint32 * 6)(mask, mask, 0, 0, 0, 0)
-    _check(_capset(_header, sets), "capset")
+    _check(_capset(_header, _Sets(mask, mask, 0, 0, 0, 0)), "capset")
+
+
+def drop_capabilities() -> None:
+    """Gives up all capabilities."""
+    _check(_capset(_header, _none), "capset")
+
+
+def immortalise(thing: object) -> None:
+    """Has an object never be freed: that would write to every page that it is on, and copy them in a fork."""
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(thing))
 
 
 class Filter:

@@ -28,6 +28,7 @@ class Slot:
         self._restorer = restorer
         self._poll = select.poll()
         self._init = kernel.Init()
+        kernel.immortalise(self)
         self._self = -1
 
     def serve(self) -> None:

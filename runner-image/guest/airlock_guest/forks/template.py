@@ -62,6 +62,8 @@ def serve() -> None:
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # slots that end need no farewell
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     restorer = fresh.Restorer()
+    for thing in (order, program, restorer):
+        kernel.immortalise(thing)
     gc.disable()
     gc.collect()
     gc.freeze()  # or each collection of a guest's would copy the template's memory, 4 to 23 ms
