@@ -70,7 +70,7 @@ func (w *worker) answer(channel io.Writer, r frame.Request) error {
 		return err
 	}
 	if call.Namespace != "math" || call.Name != "add" {
-		return frame.Write(channel, frame.Reply{ID: *r.ID, Error: &frame.Refusal{Code: "not_granted", Message: "no"}})
+		return frame.Write(channel, frame.Reply{ID: *r.ID, Error: &frame.Refusal{Code: "not_granted", Message: "no", Retryable: true}})
 	}
 	return frame.Write(channel, frame.Reply{ID: *r.ID, OK: true, Value: call.Arguments})
 }

@@ -106,4 +106,6 @@ type Reply struct {
 type Refusal struct {
 	Code    string `json:"code"`
 	Message string `json:"message"`
+	// Retryable says that the same call may go well later.
+	Retryable bool `json:"retryable,omitzero"`
 }
