@@ -5,6 +5,7 @@ package faults_test
 import (
 	"context"
 	"fmt"
+	"os"
 	"strings"
 	"syscall"
 	"testing"
@@ -20,6 +21,16 @@ func killOnlyNode(t testing.TB, p *plant) {
 	p.nodes[0].kill()
 	pause(2 * time.Second)
 	p.nodes[0].start(t)
+}
+
+// wipeNode has the only node come back without anything that it kept.
+func wipeNode(t testing.TB, p *plant) {
+	n := p.nodes[0]
+	n.kill()
+	if err := os.RemoveAll(n.store); err != nil {
+		t.Fatal(err)
+	}
+	n.start(t)
 }
 
 func killLeader(t testing.TB, p *plant) { killFor(t, p.awaitStreamLeader(t)) }
@@ -145,6 +156,20 @@ func acknowledgeForOthers(t testing.TB, p *plant) {
 			}
 		}
 		pause(500 * time.Millisecond)
+	}
+	if err := nc.Flush(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// dropMessages acknowledges what dead workers hold: a stale acknowledgement
+// takes a message out of the queue for good, and nobody else knows of it.
+func dropMessages(t testing.TB, p *plant) {
+	nc := p.connect(t, "stale worker")
+	for _, reply := range p.earlierDeliveries(t) {
+		if err := nc.Publish(reply, []byte("+ACK")); err != nil {
+			t.Fatal(err)
+		}
 	}
 	if err := nc.Flush(); err != nil {
 		t.Fatal(err)

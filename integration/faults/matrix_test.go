@@ -56,6 +56,8 @@ var faults = []fault{
 	{name: "network-slow", action: "pause=1s", layout: layout{proxied: true}, breaks: slowNetwork},
 	{name: "published-twice", action: "pause=2s", breaks: publishAgain},
 	{name: "stale-acknowledgements", action: "pause=3s", breaks: acknowledgeForOthers},
+	{name: "message-lost-to-a-stale-ack", action: "kill", rescued: true, breaks: dropMessages},
+	{name: "nats-wiped", action: "pause=3s", layout: layout{forgetful: true}, breaks: wipeNode},
 	{name: "doorbells-lost", action: "pause=1s", prepare: loseDoorbells},
 	{name: "drain-during-load", action: "pause=4s", rescued: true, breaks: drainAll},
 }

@@ -39,6 +39,9 @@ type layout struct {
 	// early leaves out what takes the queue's own patience, AckWait: to take
 	// what dead workers left in the queue out of it.
 	early bool
+	// forgetful leaves out what was announced: the queue lost it, and whoever
+	// waited for it asks for what is recorded.
+	forgetful bool
 }
 
 // plant is a whole Airlock in parts that can be broken one by one.
