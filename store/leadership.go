@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"strconv"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -10,9 +11,13 @@ import (
 // reconcilerLock is the advisory lock that makes one worker the reconciler.
 const reconcilerLock = 4801_0002
 
+// MaxCheck is how long a leadership lasts without a Check. The server ends it
+// then: a leader that is frozen, or cut off, keeps its connection for hours.
+const MaxCheck = 15 * time.Second
+
 // Leadership is the right to run the reconciler. It lasts as long as its own
-// connection to the database; there is at most one at any time. It is not for
-// concurrent use.
+// connection to the database, and as long as Check is called; there is at most
+// one at any time. It is not for concurrent use.
 type Leadership struct {
 	conn *pgx.Conn
 }
@@ -29,7 +34,12 @@ func (s *Store) Lead(ctx context.Context) (*Leadership, error) {
 		return nil, translate("connect to lead", err)
 	}
 	var leads bool
-	err = conn.QueryRow(ctx, `SELECT pg_try_advisory_lock($1)`, int64(reconcilerLock)).Scan(&leads)
+	// Servers before 14 have no such setting.
+	_, err = conn.Exec(ctx, `SELECT set_config(name, $1, false) FROM pg_settings WHERE name = 'idle_session_timeout'`,
+		strconv.FormatInt(MaxCheck.Milliseconds(), 10))
+	if err == nil {
+		err = conn.QueryRow(ctx, `SELECT pg_try_advisory_lock($1)`, int64(reconcilerLock)).Scan(&leads)
+	}
 	if err != nil || !leads {
 		closeConn(conn)
 		return nil, translate("take the reconciler's lock", err)

@@ -217,6 +217,33 @@ func TestLead(t *testing.T) {
 	second.Release()
 }
 
+// TestAFrozenLeaderIsFollowed: it has its connection, and says nothing.
+func TestAFrozenLeaderIsFollowed(t *testing.T) {
+	t.Parallel()
+	f := open(t)
+	frozen, err := f.Lead(t.Context())
+	if err != nil || frozen == nil {
+		t.Fatalf("lead: got %v, %v, want the leadership", frozen, err)
+	}
+	defer frozen.Release()
+	other := openOn(t, f.url)
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for deadline := time.Now().Add(4 * store.MaxCheck); ; <-tick.C {
+		next, err := other.Lead(t.Context())
+		if err == nil && next != nil {
+			next.Release()
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("nobody leads %s after the leader froze: %v", 4*store.MaxCheck, err)
+		}
+	}
+	if err := frozen.Check(t.Context()); !errors.Is(err, store.ErrUnreachable) {
+		t.Errorf("check of the frozen leader: got %v, want %v", err, store.ErrUnreachable)
+	}
+}
+
 func TestEnsurePartitions(t *testing.T) {
 	t.Parallel()
 	f := open(t)
