@@ -73,7 +73,7 @@ func worker(t *testing.T, what string) *exec.Cmd {
 		t.Fatal(err)
 	}
 	path := filepath.Join(dir, "worker")
-	if err := os.WriteFile(path, self, 0o755); err != nil {
+	if err := writeProgram(path, self); err != nil {
 		t.Fatal(err)
 	}
 	temp := filepath.Join(dir, "temp")
@@ -253,4 +253,12 @@ func until(t *testing.T, what string, done func() bool) {
 		}
 		time.Sleep(5 * time.Millisecond)
 	}
+}
+
+// writeProgram writes a file that is to be run. No other process may be born
+// while it is open for that: the kernel refuses to run what somebody writes to.
+func writeProgram(path string, data []byte) error {
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
+	return os.WriteFile(path, data, 0o755)
 }

@@ -48,7 +48,7 @@ func worker(t *testing.T, what string) (*exec.Cmd, string) {
 		t.Fatal(err)
 	}
 	path, temp := filepath.Join(dir, "worker"), filepath.Join(dir, "temp")
-	if err := errors.Join(os.WriteFile(path, self, 0o755), os.Mkdir(temp, 0o777), os.Chmod(temp, 0o777)); err != nil {
+	if err := errors.Join(writeProgram(path, self), os.Mkdir(temp, 0o777), os.Chmod(temp, 0o777)); err != nil {
 		t.Fatal(err)
 	}
 	cmd := exec.CommandContext(t.Context(), path)
@@ -283,4 +283,12 @@ func TestWorkerKilled(t *testing.T) {
 		}
 	}
 	works(t, b)
+}
+
+// writeProgram writes a file that is to be run. No other process may be born
+// while it is open for that: the kernel refuses to run what somebody writes to.
+func writeProgram(path string, data []byte) error {
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
+	return os.WriteFile(path, data, 0o755)
 }

@@ -46,7 +46,7 @@ func TestUnprivileged(t *testing.T) {
 	defer os.RemoveAll(dir)
 	self, err := os.ReadFile("/proc/self/exe")
 	path, temp := filepath.Join(dir, "worker"), filepath.Join(dir, "temp")
-	err = errors.Join(err, os.Chmod(dir, 0o755), os.WriteFile(path, self, 0o755), os.Mkdir(temp, 0o777), os.Chmod(temp, 0o777))
+	err = errors.Join(err, os.Chmod(dir, 0o755), writeProgram(path, self), os.Mkdir(temp, 0o777), os.Chmod(temp, 0o777))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -169,4 +169,12 @@ func nothingLeft() error {
 		}
 	}
 	return nil
+}
+
+// writeProgram writes a file that is to be run. No other process may be born
+// while it is open for that: the kernel refuses to run what somebody writes to.
+func writeProgram(path string, data []byte) error {
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
+	return os.WriteFile(path, data, 0o755)
 }
