@@ -247,9 +247,12 @@ func TestUnplaceableJobsAreBuried(t *testing.T) {
 				w.served["wasm"] = !w.served["wasm"]
 				w.mu.Unlock()
 			}
-			if len(w.buried) > 0 {
-				t.Errorf("buried %v before five minutes had passed", w.buried)
-			}
+			func() {
+				defer w.lock()()
+				if len(w.buried) > 0 {
+					t.Errorf("buried %v before five minutes had passed", w.buried)
+				}
+			}()
 			time.Sleep(time.Minute)
 		})
 		if diff := cmp.Diff(map[string]int{"docker after 1h0m0s": 3}, w.buried); diff != "" {
