@@ -77,11 +77,12 @@ type consumption struct {
 	cfg ConsumerConfig
 	log zerolog.Logger
 
-	lanes    map[string]*membership
-	sources  []*source // of all lanes
-	failed   map[string]time.Time
-	surveyed time.Time
-	sweep    sweep
+	lanes   map[string]*membership
+	sources []*source // of all lanes
+	failed  map[string]time.Time
+	sweep   sweep
+	// nextSurvey is when the stream is asked again which places have jobs.
+	nextSurvey time.Time
 	// tenants says in which turn each was last served.
 	tenants map[string]uint64
 	turn    uint64
@@ -238,7 +239,7 @@ func (c *consumption) rejoin(ctx context.Context) {
 	}
 	c.dropBroken()
 	c.arrange()
-	if joined || time.Since(c.surveyed) > surveyEvery {
+	if joined || !time.Now().Before(c.nextSurvey) {
 		c.survey(ctx)
 		c.forget()
 	}

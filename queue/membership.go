@@ -14,8 +14,10 @@ import (
 
 const (
 	// surveyEvery is how often the stream itself is asked which places have
-	// jobs, for the bells that were lost.
+	// jobs, for the bells that were lost; less often where that takes more
+	// than one part in surveyShare of a worker's time.
 	surveyEvery = 3 * time.Second
+	surveyShare = 50
 	// dropIdle is when a worker no longer looks into a place that is empty.
 	dropIdle = 30 * time.Second
 	// admitAtOnce bounds how many consumers are made before the next claim.
@@ -136,6 +138,7 @@ func (c *consumption) admit(ctx context.Context) {
 // survey asks the stream which places have jobs: those that this worker does
 // not know are admitted, and those that have been empty for long dropped.
 func (c *consumption) survey(ctx context.Context) {
+	began := time.Now()
 	stored, err := c.q.stored(ctx)
 	if err != nil {
 		if ctx.Err() == nil {
@@ -143,7 +146,7 @@ func (c *consumption) survey(ctx context.Context) {
 		}
 		return
 	}
-	c.surveyed = time.Now()
+	c.nextSurvey = time.Now().Add(max(surveyEvery, surveyShare*time.Since(began)))
 	for p := range stored {
 		if m := c.lanes[p.lane]; m != nil {
 			m.note(p)

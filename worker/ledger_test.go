@@ -34,6 +34,7 @@ type ledger struct {
 	triesErr error
 
 	mu      sync.Mutex
+	pauses  []time.Duration // before the next tries
 	steps   []string
 	writes  int
 	results []*job.Result
@@ -106,7 +107,10 @@ func (l *ledger) Finish(_ context.Context, _ *job.Attempt, r *job.Result) error 
 	return l.write("finish", r)
 }
 
-func (l *ledger) Retry(_ context.Context, a *job.Attempt, r *job.Result, _ time.Duration) (job.State, error) {
+func (l *ledger) Retry(_ context.Context, a *job.Attempt, r *job.Result, after time.Duration) (job.State, error) {
+	l.mu.Lock()
+	l.pauses = append(l.pauses, after)
+	l.mu.Unlock()
 	if a.Number >= a.Job.MaxAttempts && r.Status != job.StatusInfraError {
 		return job.StateFinished, l.write("finish", r)
 	}

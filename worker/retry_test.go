@@ -73,3 +73,24 @@ func TestEarlierTriesStandBesideAResult(t *testing.T) {
 		})
 	}
 }
+
+// TestRetriesBackOffAndSpread: each pause is about twice the one before, to a
+// minute at most, and jobs that failed together do not come back together.
+func TestRetriesBackOffAndSpread(t *testing.T) {
+	t.Parallel()
+	for attempt, about := range map[int]time.Duration{1: time.Second, 2: 2 * time.Second, 4: 8 * time.Second, 7: time.Minute, 19: time.Minute} {
+		seen := map[time.Duration]bool{}
+		for range 20 {
+			l := &ledger{claim: job.Claim{Verdict: job.Claimed, Attempt: attempt}}
+			b := newBench(t, l, said{report: &job.Report{}}, lost, func(j *job.Job, _ *workerConfig) { j.MaxAttempts = 20 })
+			b.Handle(t.Context(), b.delivery())
+			if len(l.pauses) != 1 || l.pauses[0] < about*3/4 || l.pauses[0] > about*5/4 {
+				t.Fatalf("attempt %d: got pauses %v, want one of about %s", attempt, l.pauses, about)
+			}
+			seen[l.pauses[0]] = true
+		}
+		if len(seen) < 10 {
+			t.Errorf("attempt %d: got %d different pauses of 20, want them spread", attempt, len(seen))
+		}
+	}
+}

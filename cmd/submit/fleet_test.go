@@ -236,6 +236,12 @@ func (f *fleet) perform(ctx context.Context, j *job.Job, stop <-chan struct{}) *
 		r.Error = &job.Error{Type: "ValueError", Message: "bad\x1b[2J", Traceback: "Traceback (most recent call last):\n  line 3\nValueError: bad\x1b[2J"}
 	case "infra":
 		r.Status, r.Error = job.StatusInfraError, &job.Error{Type: "sandbox", Message: "the sandbox did not start"}
+	case "second":
+		r.Attempt = 2
+		r.Attempts = []job.AttemptRecord{
+			{Number: 1, Worker: "w0", Backend: "docker", Outcome: "failed", Status: job.StatusInfraError, Error: &job.Error{Type: "backend_error", Message: "gone\x1b[2J"}},
+			{Number: 2, Worker: "w1", Backend: "bubblewrap", Outcome: "finished", Status: job.StatusOK},
+		}
 	case "files":
 		r.Artifacts = filesOf(rest)
 	case "cut":

@@ -56,3 +56,30 @@ func TestOverQuotaIsToldWithItsNumbers(t *testing.T) {
 		t.Errorf("got exit code %d, stdout %q once there was room, want 0 and third; stderr %s", code, stdout.String(), stderr.String())
 	}
 }
+
+// TestEarlierTriesAreTold: a retry that helped is not hidden.
+func TestEarlierTriesAreTold(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, fleetConfig{})
+	got := f.submit("run", "--code", "second").want(t, codeOK)
+	got.wantIn(t, "stderr", "attempt 1 failed on docker, worker w0: infra_error (backend_error: gone")
+	if strings.Contains(got.stderr, "attempt 2") || strings.Contains(got.stderr, "\x1b") {
+		t.Errorf("got stderr %q, want the first attempt only, made harmless", got.stderr)
+	}
+	r := results(t, f.submit("run", "--code", "second", "--json").want(t, codeOK).stdout)[0]
+	if len(r.Attempts) != 2 || r.Attempts[0].Worker != "w0" || r.Attempts[0].Status != job.StatusInfraError {
+		t.Errorf("got attempts %+v in the JSON, want both", r.Attempts)
+	}
+}
+
+// TestRetryOnReachesTheJob: as a list, and wrong words are refused.
+func TestRetryOnReachesTheJob(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, fleetConfig{})
+	got := f.submit("run", "--code", "echo", "--retry-on", "timeout,guest_error", "--json").want(t, codeOK)
+	if !strings.Contains(got.stdout, `"retry_on":["timeout","guest_error"]`) {
+		t.Errorf("got %s, want both statuses in the job", got.stdout)
+	}
+	f.submit("run", "--code", "echo", "--retry-on", "ok").want(t, codeUsage).wantIn(t, "stderr", "retry_on[0]")
+	f.submit("run", "--code", "echo", "--retry-on", "never").want(t, codeUsage)
+}
