@@ -116,14 +116,15 @@ func api(t testing.TB, host string) *client.Client {
 }
 
 // savedImage is the runner image of the engine that there is, in a file that
-// has no name any more.
+// has no name any more. Without its tag the engine saves those of before too.
+
 var savedImage = sync.OnceValues(func() (*os.File, error) {
 	api, err := client.NewClientWithOpts(client.FromEnv, client.WithAPIVersionNegotiation())
 	if err != nil {
 		return nil, err
 	}
 	defer api.Close()
-	image, err := api.ImageSave(context.Background(), []string{docker.DefaultImage})
+	image, err := api.ImageSave(context.Background(), []string{docker.DefaultImage + ":latest"})
 	if err != nil {
 		return nil, err
 	}
