@@ -117,7 +117,6 @@ func api(t testing.TB, host string) *client.Client {
 
 // savedImage is the runner image of the engine that there is, in a file that
 // has no name any more. Without its tag the engine saves those of before too.
-
 var savedImage = sync.OnceValues(func() (*os.File, error) {
 	api, err := client.NewClientWithOpts(client.FromEnv, client.WithAPIVersionNegotiation())
 	if err != nil {
