@@ -70,3 +70,17 @@ func (q *Queue) once(ctx context.Context, request func(context.Context) error) e
 	q.answered(asked, err)
 	return err
 }
+
+// look is once for a request that only reads. A server that is cut off from its
+// cluster answers some of those from what it has, so that an answer is no sign
+// that it is heard.
+func (q *Queue) look(ctx context.Context, request func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	asked := time.Now()
+	err := request(ctx)
+	if err != nil && transient(err) {
+		q.answered(asked, err)
+	}
+	return err
+}

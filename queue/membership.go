@@ -164,7 +164,7 @@ func (c *consumption) survey(ctx context.Context) {
 // stored counts the messages of JOBS by place, running jobs among them.
 func (q *Queue) stored(ctx context.Context) (map[place]int, error) {
 	stored := map[place]int{}
-	err := q.once(ctx, func(ctx context.Context) error {
+	err := q.look(ctx, func(ctx context.Context) error {
 		info, err := q.jobs.Info(ctx, jetstream.WithSubjectFilter(prefixJobs+".>"))
 		if err != nil {
 			return err

@@ -87,7 +87,7 @@ func (q *Queue) Mend(ctx context.Context) (recreated []string, err error) {
 // lookAtRecorder is Mend's look at the one consumer of QUEUED.
 func (q *Queue) lookAtRecorder(ctx context.Context, look func(*jetstream.ConsumerInfo, int)) error {
 	var there int
-	err := q.once(ctx, func(ctx context.Context) error {
+	err := q.look(ctx, func(ctx context.Context) error {
 		info, err := q.queued.Info(ctx)
 		if err == nil {
 			there = int(info.State.Msgs)

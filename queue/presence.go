@@ -72,7 +72,7 @@ func (q *Queue) Advertise(ctx context.Context, p Presence) error {
 // lost reports whether the server has the bucket of workers no more. A cluster
 // that elects a leader only does not answer.
 func (q *Queue) lost(ctx context.Context) bool {
-	err := q.once(ctx, func(ctx context.Context) error {
+	err := q.look(ctx, func(ctx context.Context) error {
 		_, err := q.js.KeyValue(ctx, bucketWorkers)
 		return err
 	})
