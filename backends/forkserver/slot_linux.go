@@ -148,9 +148,9 @@ const (
 	leaveTime = 2 * time.Second
 )
 
-// end ends the slot with whatever runs in it and leaves nothing.
+// end ends the slot with whatever runs in it and leaves nothing. The user of
+// one that does not die is nobody else's.
 func (s *slot) end() error {
-	defer s.back()
 	var errs []error
 	s.vigil.end()
 	if s.control != nil {
@@ -170,6 +170,8 @@ func (s *slot) end() error {
 	}
 	if !s.process.Wait(time.Now().Add(endTime)) {
 		errs = append(errs, errors.New("the slot does not die"))
+	} else {
+		s.back()
 	}
 	s.process.Close()
 	if s.group != nil {
