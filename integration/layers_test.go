@@ -27,8 +27,9 @@ var layers = map[string][]string{
 
 	"queue":               {"job"},
 	"queue/natstest":      {"job", "queue"},
-	"broker":              {"job", "broker/provider", "broker/internal/..."},
+	"broker":              {"job", "broker/policy", "broker/provider", "broker/internal/..."},
 	"broker/internal/...": {"job"},
+	"broker/policy":       {"job", "broker/internal/..."},
 	"broker/provider/...": {"job", "broker/provider", "broker/internal/..."},
 	"broker/brokertest":   {"job", "broker", "broker/provider"},
 
@@ -54,7 +55,7 @@ var layers = map[string][]string{
 	"cmd/internal/...": {},
 	"cmd/submit":       {"job", "queue", "cmd/internal/..."},
 	"cmd/worker": {
-		"job", "queue", "broker", "broker/provider/...", "backends", "backends/all", "backends/docker", "backends/forkserver", "backends/memory", "store", "standalone", "worker", "worker/doctor", "worker/failpoint", "worker/trace",
+		"job", "queue", "broker", "broker/policy", "broker/provider/...", "backends", "backends/all", "backends/docker", "backends/forkserver", "backends/memory", "store", "standalone", "worker", "worker/doctor", "worker/failpoint", "worker/trace",
 		"cmd/internal/...",
 	},
 
