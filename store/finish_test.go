@@ -3,6 +3,7 @@ package store_test
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -13,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"airlock/job"
+	"airlock/store"
 )
 
 func outcomes(rec job.Record) []string {
@@ -296,6 +298,29 @@ func eventually(t testing.TB, what string, holds func() bool) {
 			t.Fatalf("not within 30 s: %s", what)
 		}
 		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+// TestUnannouncedReadsOnlyWhatIsOwed: its plan is kept, and was made when the
+// tables were empty, which is when to begin with all attempts looks cheap.
+func TestUnannouncedReadsOnlyWhatIsOwed(t *testing.T) {
+	t.Parallel()
+	f := open(t)
+	for _, setting := range []string{
+		"plan_cache_mode = force_generic_plan", "enable_seqscan = off", "enable_hashjoin = off", "enable_mergejoin = off",
+	} {
+		f.exec("SET " + setting)
+	}
+	f.exec("PREPARE owed AS " + store.UnannouncedSQL)
+	plan := f.plan("EXECUTE owed(interval '5 seconds', 100)")
+	scans := regexp.MustCompile(`Scan.* on (?:jobs|attempts)_\S+.*\n.*`).FindAllString(plan, -1)
+	if len(scans) < 4 {
+		t.Fatalf("got %d scans of jobs and attempts, want one of each partition:\n%s", len(scans), plan)
+	}
+	for _, scan := range scans {
+		if !strings.Contains(scan, "Index Cond") {
+			t.Errorf("got a scan without a condition, want one that looks a row up:\n%s\nin\n%s", scan, plan)
+		}
 	}
 }
 

@@ -220,15 +220,33 @@ const endWaitingSQL = `told AS (
 // oldest first: those that ended longer than olderThan ago, which their worker
 // had time to announce, and those that no worker ends, at once.
 func (s *Store) Unannounced(ctx context.Context, olderThan time.Duration, limit int) ([]*job.Result, error) {
-	return s.results(ctx, "read unannounced results", `
-		SELECT `+resultColumns+`
-		FROM announcements n
-		JOIN jobs j ON j.id = n.job
-		JOIN attempts a ON a.job = j.id AND a.number = j.ended_by
-		WHERE n.ended_at <= now() - $1::interval OR a.worker = '' OR a.outcome = 'lost'
-		ORDER BY n.ended_at
-		LIMIT $2`, max(olderThan, 0), limit)
+	return s.results(ctx, "read unannounced results", unannouncedSQL, max(olderThan, 0), limit)
 }
+
+// unannouncedSQL reads what is owed, oldest first, and only then looks its
+// results up: keeps Postgres from beginning with all attempts that
+// there are, which a plan made while there were few would do for ever. A
+// thousand more than are wanted are read, to see past those that their own
+// workers are announcing at this moment.
+const unannouncedSQL = `
+WITH owed AS MATERIALIZED (
+    SELECT job, ended_at FROM announcements ORDER BY ended_at LIMIT $2 + 1000
+)
+SELECT ` + resultColumns + `
+FROM owed n
+CROSS JOIN LATERAL (
+    SELECT id, key, tenant, batch, ended_at, ended_by FROM jobs WHERE id = n.job OFFSET 0
+) AS j
+CROSS JOIN LATERAL (
+    SELECT
+        number, worker, backend, outcome, status, value, lossy, error_type, error_message, error_traceback,
+        stdout, stdout_bytes, stdout_truncated, stderr, stderr_bytes, stderr_truncated,
+        exit_code, signal, tool_calls, usage, facts, audit_head
+    FROM attempts WHERE job = n.job AND number = j.ended_by OFFSET 0
+) AS a
+WHERE n.ended_at <= now() - $1::interval OR a.worker = '' OR a.outcome = 'lost'
+ORDER BY n.ended_at
+LIMIT $2`
 
 // EnsurePartitions makes the partitions of the month that holds now and of the
 // next. A month that can no longer get its own, because rows of it are in the

@@ -130,6 +130,9 @@ func poolConfig(cfg Config) (*pgxpool.Config, error) {
 	for _, method := range []string{"enable_seqscan", "enable_hashjoin", "enable_mergejoin"} {
 		setDefault(parsed.ConnConfig.RuntimeParams, method, "off")
 	}
+	// What looks rows up has no work for a second process, and starting one
+	// takes longer than the rest.
+	setDefault(parsed.ConnConfig.RuntimeParams, "max_parallel_workers_per_gather", "0")
 	// A lost peer must not hold row locks for longer than others can wait.
 	setDefault(parsed.ConnConfig.RuntimeParams, "idle_in_transaction_session_timeout", "60s")
 	return parsed, nil
