@@ -31,10 +31,20 @@ const (
 // Where the address names a user, nats://user:password@host, the inboxes of the
 // connection begin with _INBOX.<user>: permissions let each user read its own.
 func Connect(ctx context.Context, url, name string, log zerolog.Logger) (*nats.Conn, error) {
+	return ConnectVia(ctx, nil, url, name, log)
+}
+
+// ConnectVia is Connect to a server in this process, which url names in the
+// log, without the network; over the network if local is nil.
+func ConnectVia(ctx context.Context, local nats.InProcessConnProvider, url, name string, log zerolog.Logger) (*nats.Conn, error) {
 	log = log.With().Str("nats", redact(url)).Logger()
 	told := ""
+	options := connectOptions(url, name, log)
+	if local != nil {
+		options = append(options, nats.InProcessServer(local))
+	}
 	for {
-		nc, err := nats.Connect(url, connectOptions(url, name, log)...)
+		nc, err := nats.Connect(url, options...)
 		if err == nil {
 			log.Debug().Msg("connected to nats")
 			return nc, nil

@@ -33,7 +33,8 @@ type ConsumerConfig struct {
 	// the goroutine of Consume, and must be quick.
 	Offers func() []job.Offer
 	// Slots is how many handlers may run at once that have not called their
-	// delivery's Leave; with those that have, there are at most twice as many.
+	// delivery's Leave; with those that have, and have not begun to
+	// acknowledge, there are at most twice as many.
 	Slots   int
 	Handler Handler
 	// HandlerContext is the handlers' context. By default they get one that
@@ -94,7 +95,8 @@ type consumption struct {
 	echo    *time.Timer
 	busy    chan struct{} // closed
 
-	// places holds a token for each handler, slots for each that has not left.
+	// places holds a token for each handler that does not acknowledge yet, slots
+	// for each that has not left.
 	places, slots chan struct{}
 	handlers      sync.WaitGroup
 
@@ -121,10 +123,11 @@ func (c *consumption) run(ctx context.Context) {
 			return
 		}
 		c.handlers.Go(func() {
-			defer func() { <-c.places }()
+			depart := sync.OnceFunc(func() { <-c.places })
+			defer depart()
 			leave := sync.OnceFunc(func() { <-c.slots })
 			defer leave()
-			c.handle(msg, leave)
+			c.handle(msg, leave, depart)
 		})
 	}
 }

@@ -425,7 +425,7 @@ func TestConsumeRefusesAnEmptyConfig(t *testing.T) {
 }
 
 // TestASlotThatWasLeftIsTheNextJobs, and no more than twice as many jobs as
-// slots are in hand.
+// slots are in hand whose end is not committed.
 func TestASlotThatWasLeftIsTheNextJobs(t *testing.T) {
 	t.Parallel()
 	srv := natstest.Start(t)
@@ -436,10 +436,10 @@ func TestASlotThatWasLeftIsTheNextJobs(t *testing.T) {
 		if inside.Add(1) > 4 {
 			tooMany.Add(1)
 		}
-		defer inside.Add(-1)
 		d.Leave()
 		d.Leave()
 		<-end
+		inside.Add(-1)
 		must(t, d.Ack(ctx))
 	}, offer("bubblewrap"))
 	for range 50 {

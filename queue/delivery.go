@@ -20,6 +20,11 @@ const (
 	// ackAgain is the pause before another try: a server that restarts
 	// answers at once that nobody responds.
 	ackAgain = 250 * time.Millisecond
+	// ackLinger is how long a job stays in the queue after its end. Taking its
+	// last message out costs the server a new file, 0.4 ms of processor time,
+	// and whoever publishes meanwhile waits for that. Where jobs come one
+	// behind the other the next is there by then.
+	ackLinger = 10 * time.Millisecond
 	// maxLater bounds how long a delivery is put off: until then it counts
 	// against the consumer's deliveries in flight.
 	maxLater = time.Minute
@@ -33,6 +38,8 @@ type arrival struct {
 	job        *job.Job
 	generation int
 	at         time.Time
+	// key is recentKey's of a message of JOBS.
+	key string
 }
 
 // readArrival decodes a message and checks body and subject against each
@@ -55,6 +62,7 @@ func (q *Queue) readArrival(ctx context.Context, msg jetstream.Msg, prefix strin
 		return a, raw, fmt.Errorf("%w: %w", errMalformed, err)
 	}
 	a.at = meta.Timestamp.UTC()
+	a.key = recentKey(strconv.FormatUint(meta.Sequence.Stream, 10), msg.Headers().Get(jetstream.MsgIDHeader))
 	if a.job, err = decodeJob(raw, a.at, p); err == nil {
 		a.generation, err = parseGeneration(msg.Headers().Get(headerGeneration))
 	}
@@ -99,10 +107,20 @@ func parseGeneration(header string) (int, error) {
 	return generation, nil
 }
 
-func delivery(a arrival, msg jetstream.Msg) job.Delivery {
+// delivery is what a handler gets. acknowledging is called when it begins to
+// acknowledge.
+func (q *Queue) delivery(a arrival, msg jetstream.Msg, acknowledging func()) job.Delivery {
 	return job.Delivery{
 		Job: a.job, Generation: a.generation, Queued: a.at,
-		Ack:       func(ctx context.Context) error { return ackDelivery(ctx, msg) },
+		Ack: func(ctx context.Context) error {
+			acknowledging()
+			_ = pause(ctx, ackLinger)
+			err := ackDelivery(ctx, msg)
+			if err == nil {
+				q.ended.note(a.key)
+			}
+			return err
+		},
 		KeepAlive: func() error { return wrapAck("keep delivery alive", msg.InProgress()) },
 		Later: func(delay time.Duration) error {
 			return wrapAck("give delivery back", msg.NakWithDelay(min(max(delay, 0), maxLater)))

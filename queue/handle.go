@@ -18,8 +18,8 @@ const (
 )
 
 // handle decodes a message and runs the handler, unless the job is running
-// here already.
-func (c *consumption) handle(msg jetstream.Msg, leave func()) {
+// here already. leave frees the slot, and depart the place.
+func (c *consumption) handle(msg jetstream.Msg, leave, depart func()) {
 	ctx := c.cfg.HandlerContext
 	a, raw, err := c.q.readArrival(ctx, msg, prefixJobs)
 	switch {
@@ -34,7 +34,7 @@ func (c *consumption) handle(msg jetstream.Msg, leave func()) {
 		return
 	}
 	defer c.exit(a.job.ID)
-	d := delivery(a, msg)
+	d := c.q.delivery(a, msg, depart)
 	d.Leave = leave
 	c.cfg.Handler(ctx, d)
 	c.q.meter.count(a.job.Requires.Lane(), time.Now())

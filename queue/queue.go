@@ -79,6 +79,8 @@ type Queue struct {
 	// stalled are the consumers that Mend suspects.
 	stalled map[stall]bool
 
+	// ended are the jobs that this process took to their end.
+	ended   recent
 	meter   meter
 	hearing hearing
 	// background ends with Close.

@@ -13,8 +13,11 @@ import (
 )
 
 const (
-	recordBatch  = 256
-	recordLinger = 20 * time.Millisecond
+	recordBatch = 1024
+	// recordLinger is how long what entered the queue waits for company, and
+	// then once more for its own end: a job that has ended here needs no
+	// record, and the row that its claim made is one version less.
+	recordLinger = 100 * time.Millisecond
 	recordWait   = 5 * time.Second
 	// recordAckWait is how long another recorder leaves our batch alone;
 	// it is extended while the sink fails.
@@ -27,7 +30,7 @@ const (
 	recordAgainMax = 10 * time.Second
 )
 
-// Record hands what entered the queue to sink, in batches of at most 256, until
+// Record hands what entered the queue to sink, in batches of at most 1024, until
 // ctx ends. A batch whose sink failed is tried again, for ever; what was not
 // recorded when ctx ends comes again, here or elsewhere. Sink must therefore
 // take the same job twice, and returns only after it has committed. Several
@@ -84,6 +87,7 @@ func (r *recorder) drain(ctx context.Context, consumer jetstream.Consumer) error
 }
 
 // collect waits for a first message, lingers, and takes what has come by then.
+// It lingers again unless there was more than one batch holds.
 func collect(ctx context.Context, consumer jetstream.Consumer) ([]jetstream.Msg, error) {
 	wait, cancel := context.WithTimeout(ctx, recordWait)
 	defer cancel()
@@ -93,6 +97,9 @@ func collect(ctx context.Context, consumer jetstream.Consumer) ([]jetstream.Msg,
 	}
 	_ = pause(ctx, recordLinger)
 	rest, err := fetched(consumer.FetchNoWait(recordBatch - 1))
+	if len(rest) < recordBatch-1 {
+		_ = pause(ctx, recordLinger)
+	}
 	return append(first, rest...), err
 }
 
@@ -114,7 +121,7 @@ func fetched(batch jetstream.MessageBatch, err error) ([]jetstream.Msg, error) {
 
 // record brings one batch to the sink and acknowledges it.
 func (r *recorder) record(ctx context.Context, msgs []jetstream.Msg) {
-	readable, batch := r.read(ctx, msgs)
+	readable, batch := r.read(ctx, r.unended(msgs))
 	if len(batch) == 0 {
 		return
 	}
@@ -134,6 +141,20 @@ func (r *recorder) record(ctx context.Context, msgs []jetstream.Msg) {
 		r.each(readable, "keep queued job", jetstream.Msg.InProgress)
 	}
 	r.each(readable, "acknowledge queued job", jetstream.Msg.Ack)
+}
+
+// unended returns the messages of jobs that have not ended here, and
+// acknowledges the others.
+func (r *recorder) unended(msgs []jetstream.Msg) []jetstream.Msg {
+	var left []jetstream.Msg
+	for _, msg := range msgs {
+		if r.q.ended.has(originKey(msg)) {
+			r.each([]jetstream.Msg{msg}, "acknowledge ended job", jetstream.Msg.Ack)
+			continue
+		}
+		left = append(left, msg)
+	}
+	return left
 }
 
 // registerLanes makes lanes known whose first jobs came when no worker was

@@ -44,7 +44,7 @@ func TestRecordsEveryJobInBatches(t *testing.T) {
 	t.Parallel()
 	srv := natstest.Start(t)
 	q := open(t, srv, queue.Config{})
-	const jobs = 700
+	const jobs = 1400
 	var submitting sync.WaitGroup
 	var ids sync.Map
 	for range 7 {
@@ -67,8 +67,8 @@ func TestRecordsEveryJobInBatches(t *testing.T) {
 	book.mu.Lock()
 	defer book.mu.Unlock()
 	for _, size := range book.batches {
-		if size > 256 {
-			t.Errorf("got a batch of %d, want at most 256", size)
+		if size > 1024 {
+			t.Errorf("got a batch of %d, want at most 1024", size)
 		}
 	}
 	if len(book.batches) > 10 {
@@ -113,4 +113,31 @@ func TestRecordLosesNothingWhenItStops(t *testing.T) {
 	defer stop()
 	waitFor(t, "records of all jobs", func() bool { return book.count() == jobs })
 	waitFor(t, "empty stream", func() bool { return srv.Messages("QUEUED") == 0 })
+}
+
+// TestRecordLeavesOutWhatHasEnded: a job that was acknowledged here is in the
+// database to its end.
+func TestRecordLeavesOutWhatHasEnded(t *testing.T) {
+	t.Parallel()
+	srv := natstest.Start(t)
+	q := open(t, srv, queue.Config{})
+	const jobs = 20
+	for range jobs {
+		submit(t, q, newJob(t, nil))
+	}
+	w := work(t, q, 2, nil, offer("bubblewrap"))
+	w.wait(jobs)
+	waitEmpty(t, q)
+	w.end()
+	waiting := submit(t, q, newJob(t, nil))
+
+	book := &ledger{rows: map[string]job.Queued{}}
+	stop := background(t, func(ctx context.Context) error { return q.Record(ctx, book.sink) })
+	defer stop()
+	waitFor(t, "empty stream", func() bool { return srv.Messages("QUEUED") == 0 })
+	book.mu.Lock()
+	defer book.mu.Unlock()
+	if _, ok := book.rows[waiting.Job.String()]; len(book.rows) != 1 || !ok {
+		t.Errorf("got %d records, of the waiting job %t; want that one only", len(book.rows), ok)
+	}
 }

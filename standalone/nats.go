@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
 	"github.com/rs/zerolog"
 
 	"airlock/job"
@@ -74,6 +75,12 @@ func StartNATS(ctx context.Context, cfg NATSConfig) (*NATS, error) {
 
 // URL is where clients connect.
 func (n *NATS) URL() string { return n.server.ClientURL() }
+
+// InProcessConn connects to the server without the network. A client that is
+// given n by nats.InProcessServer does so.
+func (n *NATS) InProcessConn() (net.Conn, error) { return n.server.InProcessConn() }
+
+var _ nats.InProcessConnProvider = (*NATS)(nil)
 
 // Close stops the server and returns when its store is closed. It may be
 // called twice.

@@ -77,6 +77,30 @@ func TestNATSKeepsItsStore(t *testing.T) {
 	}
 }
 
+// TestNATSInProcess: a client that is given the server needs no network.
+func TestNATSInProcess(t *testing.T) {
+	t.Parallel()
+	n := startNATS(t, standalone.NATSConfig{Dir: t.TempDir()})
+	nc, err := nats.Connect(n.URL(), nats.InProcessServer(n))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	if addr := nc.ConnectedAddr(); addr != "pipe" {
+		t.Errorf("got a connection to %s, want the pipe", addr)
+	}
+	sub, err := nc.SubscribeSync("there")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(nc.Publish("there", []byte("x")), nc.Flush()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := sub.NextMsg(20 * time.Second); err != nil {
+		t.Errorf("message: %v", err)
+	}
+}
+
 func TestNATSListens(t *testing.T) {
 	t.Parallel()
 	for _, listen := range []string{"", "127.0.0.1:0", "127.0.0.1:-1", "localhost:0"} {

@@ -83,13 +83,9 @@ func (p *Postgres) initdb(ctx context.Context, passwordFile string) error {
 // settings are given on the command line, so that an older cluster gets them
 // too and nobody's edit of a file can open the server to the network.
 func (p *Postgres) settings() []string {
-	socket := p.socketDir()
-	if len(socket) > maxSocketPath {
-		socket = ""
-	}
 	return []string{
 		"listen_addresses=127.0.0.1", "port=" + strconv.Itoa(p.port),
-		"unix_socket_directories=" + socket, "unix_socket_permissions=0700",
+		"unix_socket_directories=" + p.socket(), "unix_socket_permissions=0700",
 		"password_encryption=scram-sha-256", "ssl=off", "max_connections=100",
 		"fsync=on", "synchronous_commit=on", "full_page_writes=on",
 		"shared_buffers=128MB", "max_wal_size=1GB", "checkpoint_timeout=15min", "jit=off", "timezone=UTC", "log_timezone=UTC",

@@ -135,13 +135,15 @@ func TestPostgresIsPrivateAndDurable(t *testing.T) {
 	if got := pgText(t, pg.URL(), "SELECT count(*)::text FROM pg_hba_file_rules WHERE auth_method <> 'scram-sha-256'"); got != "0" {
 		t.Errorf("rules without a password: got %s, want 0", got)
 	}
-	u, err := url.Parse(pg.URL())
-	if err != nil {
-		t.Fatal(err)
-	}
-	u.User = url.UserPassword(u.User.Username(), "guess")
-	if _, err := pgx.Connect(t.Context(), u.String()); err == nil {
-		t.Error("connect with a guessed password: got no error")
+	for _, way := range []string{pg.URL(), pg.LocalURL()} {
+		u, err := url.Parse(way)
+		if err != nil {
+			t.Fatal(err)
+		}
+		u.User = url.UserPassword(u.User.Username(), "guess")
+		if _, err := pgx.Connect(t.Context(), u.String()); err == nil {
+			t.Errorf("connect to %s with a guessed password: got no error", u.Redacted())
+		}
 	}
 	for _, path := range []string{dir, filepath.Join(dir, "password"), filepath.Join(dir, "data"), filepath.Join(dir, "socket"), pg.LogFile()} {
 		info, err := os.Stat(path)

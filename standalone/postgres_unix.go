@@ -14,6 +14,9 @@ import (
 	"syscall"
 )
 
+// hasSocket says that clients can connect without the network.
+const hasSocket = true
+
 // pgAccount is the unprivileged user that the server runs as, because it
 // refuses to run as root. nil means ourselves.
 type pgAccount struct {

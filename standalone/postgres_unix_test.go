@@ -28,3 +28,14 @@ func TestPostgresInClosedDirectory(t *testing.T) {
 		t.Errorf("got %v, want an error that names %s", err, closed)
 	}
 }
+
+func TestPostgresLocalURL(t *testing.T) {
+	t.Parallel()
+	pg := startPG(t, standalone.PostgresConfig{Dir: pgDir(t), Database: "other"})
+	for way, want := range map[string]string{pg.URL(): "network other", pg.LocalURL(): "socket other"} {
+		got := pgText(t, way, `SELECT CASE WHEN inet_client_addr() IS NULL THEN 'socket ' ELSE 'network ' END || current_database()`)
+		if got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	}
+}

@@ -11,6 +11,9 @@ import (
 	"golang.org/x/sys/windows"
 )
 
+// hasSocket is false, as few programs connect to sockets here.
+const hasSocket = false
+
 // pgAccount is never needed here: the server gives up an administrator's
 // rights by itself when pg_ctl starts it, and refuses to run with them
 // otherwise.

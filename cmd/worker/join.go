@@ -51,16 +51,23 @@ type pool struct {
 	fail     *failpoint.Points // nil but in tests
 }
 
+// servers are what a pool joins: their addresses, and NATS itself where it runs
+// in this process.
+type servers struct {
+	nats, postgres string
+	local          nats.InProcessConnProvider
+}
+
 // join connects, migrates, probes and builds the worker. It retries services
 // that do not answer until --connect-timeout.
-func join(ctx context.Context, cfg *config, natsURL, postgresURL string, log zerolog.Logger) (*pool, error) {
+func join(ctx context.Context, cfg *config, at servers, log zerolog.Logger) (*pool, error) {
 	p := &pool{cfg: cfg, id: uuid.NewString(), started: time.Now().UTC(), changed: make(chan struct{}, 1)}
 	p.log = log.With().Str("worker", p.id).Logger()
 	for _, step := range []func(context.Context) error{
 		p.armFailpoints,
 		p.openTrace,
 		p.probe,
-		func(ctx context.Context) error { return p.connect(ctx, natsURL, postgresURL) },
+		func(ctx context.Context) error { return p.connect(ctx, at) },
 	} {
 		if err := step(ctx); err != nil {
 			return nil, errors.Join(err, p.close())
@@ -92,17 +99,17 @@ func (p *pool) openTrace(context.Context) (err error) {
 	return err
 }
 
-func (p *pool) connect(ctx context.Context, natsURL, postgresURL string) error {
+func (p *pool) connect(ctx context.Context, at servers) error {
 	ctx, cancel := context.WithTimeout(ctx, p.cfg.ConnectTimeout)
 	defer cancel()
 	var err error
-	if p.nc, err = queue.Connect(ctx, natsURL, "worker "+p.id, p.log); err != nil {
+	if p.nc, err = queue.ConnectVia(ctx, at.local, at.nats, "worker "+p.id, p.log); err != nil {
 		return fmt.Errorf("connect to NATS (is --nats right, and the server up?): %w", err)
 	}
-	if err = store.Migrate(ctx, postgresURL, p.log); err != nil {
+	if err = store.Migrate(ctx, at.postgres, p.log); err != nil {
 		return fmt.Errorf("bring the database to this schema (is --postgres right, and the server up?): %w", err)
 	}
-	if p.store, err = store.Open(ctx, store.Config{URL: postgresURL, Log: p.log, MaxConns: connections(p.cfg.Slots)}); err != nil {
+	if p.store, err = store.Open(ctx, store.Config{URL: at.postgres, Log: p.log, MaxConns: connections(p.cfg.Slots)}); err != nil {
 		return fmt.Errorf("connect to Postgres: %w", err)
 	}
 	if p.queue, err = queue.Open(ctx, p.nc, queue.Config{

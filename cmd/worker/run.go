@@ -74,7 +74,7 @@ func consoleLog(cfg *config, stderr io.Writer) zerolog.Logger {
 
 // runPool joins the pool at --nats and --postgres.
 func runPool(ctx context.Context, cfg *config, stdout io.Writer, log zerolog.Logger, signals <-chan os.Signal) error {
-	p, err := join(ctx, cfg, cfg.Nats, cfg.Postgres, log)
+	p, err := join(ctx, cfg, servers{nats: cfg.Nats, postgres: cfg.Postgres}, log)
 	if err != nil {
 		return err
 	}

@@ -52,7 +52,7 @@ func runStandalone(ctx context.Context, cfg *config, stdout, stderr io.Writer, s
 	}
 	defer func() { err = errors.Join(err, pg.Close()) }()
 
-	p, err := join(ctx, cfg, ns.URL(), pg.URL(), log)
+	p, err := join(ctx, cfg, servers{nats: ns.URL(), local: ns, postgres: pg.LocalURL()}, log)
 	if err != nil {
 		return err
 	}
