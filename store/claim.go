@@ -62,7 +62,11 @@ func (s *Store) Claim(ctx context.Context, req job.ClaimRequest) (job.Claim, err
 		return job.Claim{}, fmt.Errorf("claim: generation %d is not positive", req.Generation)
 	}
 	item := &claimItem{req: req, row: row}
-	if err := s.claims.do(ctx, item); err != nil {
+	err = s.claims.do(ctx, item)
+	if isCode(err, codeRetired) {
+		return job.Claim{Verdict: job.Ended, Queued: req.Queued}, nil
+	}
+	if err != nil {
 		return job.Claim{}, err
 	}
 	if item.done {

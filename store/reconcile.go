@@ -2,11 +2,9 @@ package store
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 
 	"airlock/job"
 )
@@ -247,21 +245,3 @@ CROSS JOIN LATERAL (
 WHERE n.ended_at <= now() - $1::interval OR a.worker = '' OR a.outcome = 'lost'
 ORDER BY n.ended_at
 LIMIT $2`
-
-// EnsurePartitions makes the partitions of the month that holds now and of the
-// next. A month that can no longer get its own, because rows of it are in the
-// default partition already, is told to the log and not an error.
-func (s *Store) EnsurePartitions(ctx context.Context, now time.Time) error {
-	first := time.Date(now.UTC().Year(), now.UTC().Month(), 1, 0, 0, 0, 0, time.UTC)
-	for _, month := range []time.Time{first, first.AddDate(0, 1, 0)} {
-		_, err := s.exec(ctx, "add partition", `SELECT airlock_add_month($1)`, month)
-		if server, ok := errors.AsType[*pgconn.PgError](err); ok && server.Code == "23514" {
-			s.log.Warn().Str("month", month.Format("2006-01")).Msg("month stays in the default partition, which has rows of it")
-			continue
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}

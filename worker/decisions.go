@@ -15,6 +15,8 @@ const (
 	decidedRebuilt   = "rebuilt"
 	decidedRecreated = "consumers_recreated"
 	decidedSwept     = "rows_swept"
+	decidedMonths    = "months_dropped"
+	decidedRetired   = "jobs_retired"
 
 	reasonUnplaceable = "unplaceable"
 )
@@ -28,7 +30,8 @@ type Decisions struct {
 }
 
 // Counts is how often each was decided so far: published_ and buried_ with the
-// reason behind, expired, announced, rebuilt, consumers_recreated, rows_swept.
+// reason behind, expired, announced, rebuilt, consumers_recreated, rows_swept, months_dropped,
+// jobs_retired.
 func (d *Decisions) Counts() map[string]int64 {
 	d.mu.Lock()
 	defer d.mu.Unlock()

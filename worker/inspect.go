@@ -41,10 +41,15 @@ type inspector struct {
 	unserved map[string]time.Time
 	next     time.Time
 	swept    time.Time
+	// retireAt is when old history is dropped next, and keptMonths why a month
+	// was not, as it was last said.
+	retireAt   time.Time
+	keptMonths map[string]string
 }
 
 func (r *Reconciler) inspector() *inspector {
-	return &inspector{Reconciler: r, missing: map[string]int{}, unserved: map[string]time.Time{}, swept: time.Now()}
+	return &inspector{Reconciler: r, missing: map[string]int{}, unserved: map[string]time.Time{}, swept: time.Now(),
+		keptMonths: map[string]string{}}
 }
 
 func (i *inspector) inspectWhenDue(ctx context.Context) {
@@ -65,6 +70,7 @@ func (i *inspector) inspect(ctx context.Context) {
 	if time.Since(i.swept) > sweepEvery {
 		i.sweep(ctx)
 	}
+	i.retire(ctx)
 	// The queue is counted first: what the ledger then has, and had for a
 	// while, must have been in it.
 	stock, err := i.Fleet.Stock(ctx)

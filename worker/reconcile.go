@@ -33,6 +33,8 @@ type Backlog interface {
 	BuryUnplaceable(ctx context.Context, lane string, waited time.Duration, limit int) (int, error)
 	// Sweep removes rows that serve nobody any more.
 	Sweep(ctx context.Context) (int, error)
+	// Retire drops history of which all is older than keep.
+	Retire(ctx context.Context, keep time.Duration) (job.Retired, error)
 }
 
 // Publisher puts a job into the queue again.
@@ -50,6 +52,8 @@ type Reconciler struct {
 	// PlacementDeadline is how long a job waits for a worker that could run
 	// it while there is none; zero means for ever.
 	PlacementDeadline time.Duration
+	// Retain is how long history is kept; zero means for ever.
+	Retain time.Duration
 	// Decisions counts what it does.
 	Decisions *Decisions
 	Log       zerolog.Logger
@@ -68,20 +72,23 @@ const (
 	// announceGrace is how long a worker has to announce its own result.
 	announceGrace = 20 * time.Second
 	partitionsDue = time.Hour
+	// partitionsAgain is when they are tried again that could not be made:
+	// next month's are needed in weeks, and each try may hold claims up.
+	partitionsAgain = time.Minute
 )
 
 // Run works through the backlog until ctx ends.
 func (r *Reconciler) Run(ctx context.Context) {
 	tick := time.NewTicker(reconcileEvery)
 	defer tick.Stop()
-	var partitioned time.Time
+	var partitionsAt time.Time
 	inspector := r.inspector()
 	for {
-		if time.Since(partitioned) > partitionsDue {
+		if time.Now().After(partitionsAt) {
+			partitionsAt = time.Now().Add(partitionsDue)
 			if err := r.Backlog.EnsurePartitions(ctx, time.Now()); err != nil {
 				r.warn(ctx, err, "partitions not made")
-			} else {
-				partitioned = time.Now()
+				partitionsAt = time.Now().Add(partitionsAgain)
 			}
 		}
 		if more := r.Once(ctx); more && ctx.Err() == nil {

@@ -35,6 +35,9 @@ type world struct {
 	sent     []job.ID
 	noStock  error
 	inspects int
+	// history is what Retire answers, in turn, and retires counts its calls.
+	history []job.Retired
+	retires int
 	// passing: what the queue lacks it has every third time.
 	passing bool
 }
@@ -73,6 +76,19 @@ func (w *world) Sweep(context.Context) (int, error) {
 	n := w.garbage
 	w.garbage = 0
 	return n, nil
+}
+func (w *world) Retire(_ context.Context, keep time.Duration) (job.Retired, error) {
+	defer w.lock()()
+	if keep != 90*24*time.Hour {
+		return job.Retired{}, fmt.Errorf("asked to keep %s", keep)
+	}
+	w.retires++
+	if len(w.history) == 0 {
+		return job.Retired{}, nil
+	}
+	done := w.history[0]
+	w.history = w.history[1:]
+	return done, nil
 }
 func (w *world) Served(lane string) bool { defer w.lock()(); return w.served[lane] }
 func (w *world) Mend(context.Context) ([]string, error) {
@@ -129,7 +145,7 @@ func reconcile(t *testing.T, w *world, during func(w *world)) map[string]int64 {
 	var decisions worker.Decisions
 	r := &worker.Reconciler{
 		Backlog: w, Publisher: w, Results: w, Fleet: w, Decisions: &decisions,
-		PlacementDeadline: time.Hour, Log: zerolog.New(zerolog.NewTestWriter(t)),
+		PlacementDeadline: time.Hour, Retain: 90 * 24 * time.Hour, Log: zerolog.New(zerolog.NewTestWriter(t)),
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	over := make(chan struct{})
@@ -260,6 +276,34 @@ func TestUnplaceableJobsAreBuried(t *testing.T) {
 		}
 		if got["buried_unplaceable"] != 3 {
 			t.Errorf("decisions: got %v, want 3 buried_unplaceable", got)
+		}
+	})
+}
+
+func TestOldHistoryIsDropped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		month := func(name, kept string) job.RetiredMonth { return job.RetiredMonth{Name: name, Kept: kept, Jobs: 10} }
+		w := &world{history: []job.Retired{
+			{Months: []job.RetiredMonth{month("2026-01", ""), month("2026-02", job.KeptBusy), month("2026-03", job.KeptOpen)}, Strays: 3},
+			{Months: []job.RetiredMonth{month("2026-02", ""), month("2026-03", job.KeptOpen)}},
+		}}
+		got := reconcile(t, w, func(w *world) {
+			looks := func() int { defer w.lock()(); return w.retires }
+			time.Sleep(30 * time.Second)
+			if looks() != 1 {
+				t.Errorf("got %d looks at first, want 1", looks())
+			}
+			time.Sleep(time.Minute) // a month was in use: it is tried again soon
+			if looks() != 2 {
+				t.Errorf("got %d looks after a minute, want 2", looks())
+			}
+			time.Sleep(150 * time.Minute)
+		})
+		if diff := cmp.Diff(map[string]int64{"months_dropped": 2, "jobs_retired": 23}, got); diff != "" {
+			t.Errorf("decisions (-want +got):\n%s", diff)
+		}
+		if w.retires != 4 {
+			t.Errorf("got %d looks in two and a half hours more, want 2 more than 2", w.retires)
 		}
 	})
 }

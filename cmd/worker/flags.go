@@ -56,6 +56,7 @@ type config struct {
 	QueueSize        job.Size          `help:"How much disk waiting jobs may take, which the NATS server reserves; 0 is as much as it has. Give it, at most half of the server's, so that a flood of jobs leaves room for results and presence. The same for all workers." default:"0B" placeholder:"SIZE"`
 
 	PlacementDeadline time.Duration `help:"How long a job waits while no worker of the fleet can run it, before it is dead and can be requeued; 0 means for ever. The same for all workers." default:"24h"`
+	Retain            retention     `help:"How long history is kept, such as 90d or 2160h, at least 1d; by default all is. Months that are older are dropped whole, so that up to a month more is kept, and dead letters go too; a month with a job that has not ended, or ended within that time, stays. The same for all workers." placeholder:"TIME"`
 	DrainGrace        time.Duration `help:"How long SIGTERM waits for running jobs before it hands them back." default:"60s"`
 
 	containerFlags

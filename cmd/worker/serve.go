@@ -169,7 +169,7 @@ func record(here queue.Presence) store.WorkerRecord {
 // lead runs the reconciler while this worker is the one that leads.
 func (p *pool) lead(ctx context.Context) {
 	reconciler := &worker.Reconciler{Backlog: p.store, Publisher: p.queue, Results: p.queue,
-		Fleet: p.queue, PlacementDeadline: p.cfg.PlacementDeadline, Decisions: &p.decisions, Log: p.log}
+		Fleet: p.queue, PlacementDeadline: p.cfg.PlacementDeadline, Retain: time.Duration(p.cfg.Retain), Decisions: &p.decisions, Log: p.log}
 	for ctx.Err() == nil {
 		p.term(ctx, reconciler)
 		select {
