@@ -32,8 +32,13 @@ type PostgresConfig struct {
 	// Repository is the Maven repository from which programs are fetched
 	// where none are installed; the default is Maven Central.
 	Repository string
-	Log        zerolog.Logger
+	// Connections is how many there may be at once; 100 by default.
+	Connections int
+	Log         zerolog.Logger
 }
+
+// defaultConnections are enough for ten workers.
+const defaultConnections = 100
 
 // Postgres is a server that only this process started, on loopback, behind a
 // random password. Its methods are not for concurrent use, except URL.

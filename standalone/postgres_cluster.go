@@ -1,6 +1,7 @@
 package standalone
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -86,7 +87,7 @@ func (p *Postgres) settings() []string {
 	return []string{
 		"listen_addresses=127.0.0.1", "port=" + strconv.Itoa(p.port),
 		"unix_socket_directories=" + p.socket(), "unix_socket_permissions=0700",
-		"password_encryption=scram-sha-256", "ssl=off", "max_connections=100",
+		"password_encryption=scram-sha-256", "ssl=off", "max_connections=" + strconv.Itoa(cmp.Or(p.cfg.Connections, defaultConnections)),
 		"fsync=on", "synchronous_commit=on", "full_page_writes=on",
 		"shared_buffers=128MB", "max_wal_size=1GB", "checkpoint_timeout=15min", "jit=off", "timezone=UTC", "log_timezone=UTC",
 		// A failing statement's row may hold what guests wrote; the log

@@ -219,6 +219,26 @@ func loseDoorbells(t testing.TB, p *plant) {
 	}
 }
 
+// starve lets the workers of the steps run for a twentieth of the time, as on a
+// host whose guests take all of it, for longer than a lease (F48): what they
+// hold stays theirs.
+func starve(t testing.TB, p *plant) {
+	lasts, err := time.ParseDuration(starvedFor)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for end := time.Now().Add(lasts); time.Now().Before(end); {
+		for _, s := range p.steps {
+			s.worker.signal(syscall.SIGSTOP)
+		}
+		pause(190 * time.Millisecond)
+		for _, s := range p.steps {
+			s.worker.signal(syscall.SIGCONT)
+		}
+		pause(10 * time.Millisecond)
+	}
+}
+
 // drainAll has every worker that is at a step leave, and then the others one
 // after the other, as a rolling restart does.
 func drainAll(t testing.TB, p *plant) {

@@ -23,6 +23,9 @@ import (
 // and a reconciler's term, on a busy machine.
 const settlePatience = job.Lease + job.AckWait + 2*time.Minute
 
+// tellEvery is how often the log says what is waited for.
+const tellEvery = 15 * time.Second
+
 // verdict is what became of the jobs of one lane.
 type verdict struct {
 	jobs, attempts int
@@ -41,16 +44,17 @@ func (v *verdict) note(format string, args ...any) {
 func (p *plant) settle(t testing.TB, jobs int) {
 	t.Helper()
 	db := p.database(t)
-	state, began := "", time.Now()
+	began, told := time.Now(), time.Now()
 	deadline := began.Add(settlePatience)
 	tick := time.NewTicker(200 * time.Millisecond)
 	defer tick.Stop()
 	for ; ; <-tick.C {
-		before := state
-		if state = p.unsettled(db, jobs); state == "" {
+		state := p.unsettled(db, jobs)
+		if state == "" {
 			return
 		}
-		if state != before {
+		if time.Since(told) > tellEvery {
+			told = time.Now()
 			t.Logf("after %s: %s", time.Since(began).Round(time.Second), state)
 		}
 		if time.Now().After(deadline) {
@@ -93,6 +97,8 @@ type checker struct {
 	called map[string]int
 	tool   map[string]string
 	told   map[string]*job.Result
+	// calm is set where the fault is no reason to lose an attempt.
+	calm bool
 }
 
 func (p *plant) checker(t testing.TB) *checker {
@@ -174,6 +180,9 @@ func (c *checker) attempts(t testing.TB, v *verdict, a asked) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if c.calm && last > 1 {
+		v.note("job %s: %d attempts, want one: nothing took it from its worker", a.job.ID, last)
+	}
 	if finished > 1 {
 		v.twice += finished - 1
 	}
@@ -215,6 +224,7 @@ func (c *checker) calls(t testing.TB, v *verdict, a asked, result *job.Result) {
 			v.note("the provider saw call %s of a tool that is not idempotent %d times", id, times)
 		}
 	}
+	c.repeated(t, v, a, attempts)
 	for number, calls := range attempts {
 		head, err := broker.Verify(a.job.ID, number, calls)
 		if err != nil {

@@ -74,16 +74,16 @@ func (f fault) startWorkers(t *testing.T, p *plant) {
 	binary := workerBinary(t)
 	p.hands = append(p.hands, p.start(t, []string{loadLabel}, "", binary))
 	if f.layout.skewed {
-		binary = skewedBinary(t, skew())
+		binary = skewedBinary(t)
 	}
 	points := f.steps
 	if points == nil {
 		points = failpoint.Names()
 	}
-	for _, point := range points {
+	for i, point := range points {
 		s := &step{point: point}
 		armed := fmt.Sprintf("%s@%d=%s", point, 1+p.rng.IntN(maxHit), f.action)
-		s.worker = p.start(t, []string{s.label()}, armed, binary)
+		s.worker = p.start(t, []string{s.label()}, armed, binary, skewEnv+"="+skew(i))
 		p.steps = append(p.steps, s)
 	}
 	for _, w := range append([]*worker{p.hands[0]}, stepWorkers(p)...) {
@@ -95,12 +95,13 @@ func (f fault) startWorkers(t *testing.T, p *plant) {
 	}
 }
 
-// skew is two minutes, ahead or behind.
-func skew() time.Duration {
-	if *seed%2 == 0 {
-		return 2 * time.Minute
+// skew is two minutes in seconds, ahead for one worker and behind for the next,
+// which of them by the seed.
+func skew(worker int) string {
+	if (uint64(worker)+*seed)%2 == 0 {
+		return "120"
 	}
-	return -2 * time.Minute
+	return "-120"
 }
 
 func stepWorkers(p *plant) (all []*worker) {
@@ -153,18 +154,25 @@ func (f fault) strike(t *testing.T, p *plant) {
 // not hold.
 func (f fault) report(t *testing.T, p *plant, jobs int, began time.Time) {
 	c := p.checker(t)
+	c.calm = f.calm
 	whole := c.read(t, jobs)
 	f.keepLogs(t, p)
 	took := time.Since(began).Round(100 * time.Millisecond)
+	var lines []string
+	tell := func(step string, v *verdict) (fine bool) {
+		lines = append(lines, f.line(step, v, took))
+		return f.judge(t, step, v)
+	}
 	for _, s := range p.steps {
-		if !f.tell(t, string(s.point), c.lane(t, s.jobs), took) {
+		if !tell(string(s.point), c.lane(t, s.jobs)) {
 			t.Logf("the worker there said:\n%s", tail(s.worker.said.String()))
 		}
 	}
-	f.tell(t, "load", c.lane(t, p.load.jobs), took)
+	tell("load", c.lane(t, p.load.jobs))
 	if len(whole.wrong) > 0 || whole.twice > 0 {
-		f.tell(t, "all", whole, took)
+		tell("all", whole)
 	}
+	say("%s", strings.Join(lines, "\n"))
 	if t.Failed() {
 		for _, w := range p.hands {
 			t.Logf("a worker without failpoints said:\n%s", tail(w.said.String()))
@@ -191,9 +199,16 @@ func (f fault) keepLogs(t *testing.T, p *plant) {
 	}
 }
 
-func (f fault) tell(t *testing.T, step string, v *verdict, took time.Duration) (fine bool) {
+func (f fault) line(step string, v *verdict, took time.Duration) string {
+	text := fmt.Sprintf("%-26s %-14s jobs %3d  attempts %3d  lost %d  twice %d  seed %d  %s", f.name, step, v.jobs, v.attempts, v.lost, v.twice, *seed, took)
+	if len(v.wrong) > 0 {
+		text += fmt.Sprintf("  WRONG %d", len(v.wrong))
+	}
+	return text
+}
+
+func (f fault) judge(t *testing.T, step string, v *verdict) (fine bool) {
 	t.Helper()
-	say("%-26s %-14s jobs %3d  attempts %3d  lost %d  twice %d  %s", f.name, step, v.jobs, v.attempts, v.lost, v.twice, took)
 	fine = v.lost == 0 && v.twice == 0 && len(v.wrong) == 0
 	if !fine {
 		t.Errorf("%s at %s: lost %d, twice %d\n%s", f.name, step, v.lost, v.twice, strings.Join(v.wrong, "\n"))

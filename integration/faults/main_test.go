@@ -65,36 +65,53 @@ func workerBinary(t testing.TB) string {
 	return filepath.Join(built.dir, "worker")
 }
 
-// skewedBinary builds a worker whose wall clock is off: Go asks the kernel
-// without any library that could be put in front, so that the skew is compiled
-// in, by an overlay over one function of package time.
-func skewedBinary(t testing.TB, by time.Duration) string {
+// skewEnv is by how many seconds a skewed worker's wall clock is off.
+const skewEnv = "AIRLOCK_FAULTS_SKEW"
+
+// skewedBinary builds a worker whose wall clock is off by what skewEnv says: Go
+// asks the kernel without any library that could be put in front, so that the
+// skew is compiled in, by an overlay over package time.
+func skewedBinary(t testing.TB) string {
 	t.Helper()
 	workerBinary(t)
-	built.skewOnce.Do(func() { built.skewErr = buildSkewed(built.dir, by) })
+	built.skewOnce.Do(func() { built.skewErr = buildSkewed(built.dir) })
 	if built.skewErr != nil {
 		t.Fatal(built.skewErr)
 	}
 	return filepath.Join(built.dir, "skewed")
 }
 
-func buildSkewed(dir string, by time.Duration) error {
+const skewedClock = `
+
+var skew = func() int64 {
+	text, _ := syscall.Getenv("` + skewEnv + `")
+	seconds, _ := atoi(text)
+	return int64(seconds)
+}()
+`
+
+func buildSkewed(dir string) error {
 	root, err := exec.Command("go", "env", "GOROOT").Output()
 	if err != nil {
 		return fmt.Errorf("find the standard library: %w", err)
 	}
 	original := filepath.Join(strings.TrimSpace(string(root)), "src/time/time.go")
-	text, err := os.ReadFile(original)
+	raw, err := os.ReadFile(original)
 	if err != nil {
 		return err
 	}
-	const reading = "sec, nsec, mono := runtimeNow()"
-	if strings.Count(string(text), reading) != 1 {
-		return fmt.Errorf("package time reads the clock in another way than this test knows; look at func Now")
+	text := string(raw) + skewedClock
+	for before, after := range map[string]string{
+		"sec, nsec, mono := runtimeNow()": "sec, nsec, mono := runtimeNow()\n\tsec += skew",
+		"import (\n":                      "import (\n\t\"syscall\"\n",
+	} {
+		if strings.Count(text, before) != 1 {
+			return fmt.Errorf("package time is written in another way than this test knows: it has not one %q", before)
+		}
+		text = strings.Replace(text, before, after, 1)
 	}
 	skewed := filepath.Join(dir, "time.go")
-	off := fmt.Sprintf("%s\n\tsec += %d", reading, int64(by.Seconds()))
-	if err := os.WriteFile(skewed, []byte(strings.Replace(string(text), reading, off, 1)), 0o600); err != nil {
+	if err := os.WriteFile(skewed, []byte(text), 0o600); err != nil {
 		return err
 	}
 	overlay, err := json.Marshal(map[string]map[string]string{"Replace": {original: skewed}})

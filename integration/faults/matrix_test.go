@@ -26,6 +26,8 @@ type fault struct {
 	breaks func(t testing.TB, p *plant)
 	// rescued has other workers join the lanes of the steps then.
 	rescued bool
+	// calm: the fault is no reason to lose an attempt.
+	calm bool
 	// after runs when all jobs have ended, before what came of them is read.
 	after func(t testing.TB, p *plant)
 	// short rows are part of every run of the tests.
@@ -37,9 +39,14 @@ type fault struct {
 // AckWait, which is too slow for every run of the tests.
 var leaseSteps = []failpoint.Name{failpoint.AfterClaim, failpoint.GuestRunning, failpoint.InCall, failpoint.ResultReady, failpoint.AfterAck}
 
+// heldSteps are those at which a worker holds a lease and no clock of the job's
+// runs.
+var heldSteps = []failpoint.Name{failpoint.AfterClaim, failpoint.ResultReady}
+
 // faults are the rows, the slowest first: the first has a worker to build.
 var faults = []fault{
 	{name: "clock-off", action: "pause=1s", layout: layout{skewed: true}},
+	{name: "worker-starved", action: "pause=" + starvedFor, steps: heldSteps, breaks: starve, calm: true},
 	{name: "worker-stopped", action: "stop", rescued: true, after: resume},
 	{name: "worker-killed", action: "kill", rescued: true},
 	{name: "worker-killed-bubblewrap", action: "kill", layout: layout{backend: "bubblewrap"}, rescued: true},
@@ -75,6 +82,8 @@ func resume(t testing.TB, p *plant) {
 
 const (
 	outage = 30 * time.Second
+	// starvedFor is longer than a lease.
+	starvedFor = "55s"
 	// aWhile is how long lesser faults last.
 	aWhile = 8 * time.Second
 )

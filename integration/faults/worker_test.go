@@ -41,8 +41,9 @@ func (l *transcript) String() string {
 	return l.text.String()
 }
 
-// start starts a worker with these labels; points are its failpoints.
-func (p *plant) start(t testing.TB, labels []string, points, binary string) *worker {
+// start starts a worker with these labels; points are its failpoints, and env
+// are more variables.
+func (p *plant) start(t testing.TB, labels []string, points, binary string, env ...string) *worker {
 	t.Helper()
 	natsURL, postgresURL := p.ways(t)
 	var list []string
@@ -52,7 +53,7 @@ func (p *plant) start(t testing.TB, labels []string, points, binary string) *wor
 	w := &worker{ready: make(chan struct{}), ended: make(chan struct{})}
 	w.cmd = exec.Command(binary, "--backends", p.backend, "--slots", "2", "--parked", "0", "--labels", strings.Join(list, ";"),
 		"--connect-timeout", "90s", "--drain-grace", "2s")
-	w.cmd.Env = append(os.Environ(), "AIRLOCK_NATS="+natsURL, "AIRLOCK_POSTGRES="+postgresURL, failpoint.Env+"="+points)
+	w.cmd.Env = append(append(os.Environ(), "AIRLOCK_NATS="+natsURL, "AIRLOCK_POSTGRES="+postgresURL, failpoint.Env+"="+points), env...)
 	w.cmd.Stderr = &w.said
 	w.cmd.SysProcAttr = dieWithParent()
 	stdout := &notice{word: "ready", heard: w.ready}

@@ -38,6 +38,8 @@ const (
 	// templateLock serialises test binaries that share a server.
 	templateLock = 4801_0003
 	setupTimeout = 2 * time.Minute
+	// connections let the workers of many tests share a server.
+	connections = 500
 )
 
 // Open returns a store on a fresh, migrated database. Both are gone after the
@@ -101,7 +103,7 @@ func startIn(ctx context.Context, dir string) (*standalone.Postgres, error) {
 	if err := os.Chmod(dir, 0o711); err != nil {
 		return nil, err
 	}
-	return standalone.StartPostgres(ctx, standalone.PostgresConfig{Dir: dir + "/postgres"})
+	return standalone.StartPostgres(ctx, standalone.PostgresConfig{Dir: dir + "/postgres", Connections: connections})
 }
 
 // server is the one that a test binary's tests share.
