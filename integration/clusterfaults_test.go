@@ -218,7 +218,7 @@ func TestAClusterThatLosesANodeLosesNothing(t *testing.T) {
 	for range 2 {
 		c.worker(t, "--backends", "fake", "--slots", "4", "--log-level", "warn")
 	}
-	for _, name := range []string{"JOBS", "QUEUED", "RESULTS", "KV_LANES", "KV_WORKERS", "KV_CANCELS", "KV_KEYS", "BLOBS"} {
+	for _, name := range []string{"JOBS", "QUEUED", "RESULTS", "KV_LANES", "KV_WORKERS", "KV_CANCELS", "KV_KEYS", "BLOBS", "OUTPUTS"} {
 		if info := c.stream(t, c.nodes[0], name); info == nil || info.Config.Replicas != 3 {
 			t.Errorf("stream %s: got %+v, want 3 replicas", name, info)
 		}

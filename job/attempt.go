@@ -50,6 +50,9 @@ type Delivery struct {
 	// has confirmed it. Only who has committed its end, or knows that it has
 	// ended, may call it.
 	Ack func(ctx context.Context) error
+	// Forget, if set, frees what the queue keeps of the job beside its message.
+	// Only who has committed its end may call it, after Ack.
+	Forget func(ctx context.Context) error
 	// KeepAlive tells the queue that the job is still being worked on. Only
 	// the holder of the lease may call it.
 	KeepAlive func() error

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -31,13 +32,30 @@ const (
 // no retry mends.
 var errBadBlob = errors.New("blob is missing or damaged")
 
+// shelf is where blobs of one kind lie: the prefix of their subjects. Jobs wait
+// there until they have ended, so that a full shelf takes no more of them;
+// results and answers make way for newer ones, as their messages do.
+type shelf string
+
+const (
+	jobShelf    shelf = prefixBlobs
+	outputShelf shelf = prefixOutputs
+)
+
+func (q *Queue) shelf(on shelf) jetstream.Stream {
+	if on == jobShelf {
+		return q.blobs
+	}
+	return q.outputs
+}
+
 // pack puts body into msg, or among the tenant's blobs when it exceeds inline.
-func (q *Queue) pack(ctx context.Context, tenant string, msg *nats.Msg, body []byte, inline job.Size) error {
+func (q *Queue) pack(ctx context.Context, on shelf, tenant string, msg *nats.Msg, body []byte, inline job.Size) error {
 	if len(body) <= int(inline) {
 		msg.Data = body
 		return nil
 	}
-	digest, err := q.putBlob(ctx, tenant, body)
+	digest, err := q.putBlob(ctx, on, tenant, body)
 	if err != nil {
 		return err
 	}
@@ -47,7 +65,7 @@ func (q *Queue) pack(ctx context.Context, tenant string, msg *nats.Msg, body []b
 
 // unpack returns the body of a message that pack made, wherever it lies. The
 // error wraps errBadBlob when trying again is no use.
-func (q *Queue) unpack(ctx context.Context, tenant string, header nats.Header, data []byte, limit job.Size) ([]byte, error) {
+func (q *Queue) unpack(ctx context.Context, on shelf, tenant string, header nats.Header, data []byte, limit job.Size) ([]byte, error) {
 	digest := header.Get(headerBlob)
 	switch {
 	case digest == "":
@@ -57,11 +75,13 @@ func (q *Queue) unpack(ctx context.Context, tenant string, header nats.Header, d
 	case len(data) > 0:
 		return nil, fmt.Errorf("%w: the message has a body beside the blob", errBadBlob)
 	}
-	load := q.loadBlob
+	var body []byte
+	var err error
 	if q.attached {
-		load = q.askBlob
+		body, err = q.askBlob(ctx, tenant, digest, limit) // of a result or an answer
+	} else {
+		body, err = q.loadBlob(ctx, on, tenant, digest, limit)
 	}
-	body, err := load(ctx, tenant, digest, limit)
 	if err == nil && digestOf(body) != digest {
 		err = fmt.Errorf("%w: blob %s has another digest", errBadBlob, digest)
 	}
@@ -73,13 +93,13 @@ func (q *Queue) unpack(ctx context.Context, tenant string, header nats.Header, d
 
 // putBlob stores data under its digest. What is there already is written again
 // when it is near its end of life; readers see the same content throughout.
-func (q *Queue) putBlob(ctx context.Context, tenant string, data []byte) (digest string, err error) {
+func (q *Queue) putBlob(ctx context.Context, on shelf, tenant string, data []byte) (digest string, err error) {
 	digest = digestOf(data)
-	if q.blobIsFresh(ctx, tenant, digest) {
+	if q.blobIsFresh(ctx, on, tenant, digest) {
 		return digest, nil
 	}
 	for part, content := range parts(data) {
-		subject, err := blobSubject(tenant, digest, part)
+		subject, err := blobSubject(on, tenant, digest, part)
 		if err != nil {
 			return "", fmt.Errorf("store blob: %w", err)
 		}
@@ -96,11 +116,11 @@ func (q *Queue) putBlob(ctx context.Context, tenant string, data []byte) (digest
 
 // blobIsFresh looks at the last part, which is written last. A submitter may
 // not look.
-func (q *Queue) blobIsFresh(ctx context.Context, tenant, digest string) bool {
+func (q *Queue) blobIsFresh(ctx context.Context, on shelf, tenant, digest string) bool {
 	if q.attached {
 		return false
 	}
-	first, err := q.loadPart(ctx, tenant, digest, 0)
+	first, err := q.loadPart(ctx, on, tenant, digest, 0)
 	if err != nil {
 		return false
 	}
@@ -108,7 +128,7 @@ func (q *Queue) blobIsFresh(ctx context.Context, tenant, digest string) bool {
 	if err != nil || count < 1 || count > maxParts {
 		return false
 	}
-	last, err := q.loadPart(ctx, tenant, digest, count-1)
+	last, err := q.loadPart(ctx, on, tenant, digest, count-1)
 	return err == nil && time.Since(first.Time) < blobsTTL/2 && time.Since(last.Time) < blobsTTL/2
 }
 
@@ -126,11 +146,11 @@ func parts(data []byte) [][]byte {
 
 // loadBlob reads a tenant's blob, whose content nobody has compared with its
 // digest.
-func (q *Queue) loadBlob(ctx context.Context, tenant, digest string, limit job.Size) (data []byte, err error) {
+func (q *Queue) loadBlob(ctx context.Context, on shelf, tenant, digest string, limit job.Size) (data []byte, err error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	for part, count := 0, 1; part < count; part++ {
-		msg, err := q.loadPart(ctx, tenant, digest, part)
+		msg, err := q.loadPart(ctx, on, tenant, digest, part)
 		if err != nil {
 			return nil, fmt.Errorf("load blob %s: %w", digest, err)
 		}
@@ -146,14 +166,32 @@ func (q *Queue) loadBlob(ctx context.Context, tenant, digest string, limit job.S
 	return data, nil
 }
 
-func (q *Queue) loadPart(ctx context.Context, tenant, digest string, part int) (*jetstream.RawStreamMsg, error) {
-	subject, err := blobSubject(tenant, digest, part)
+// dropBlob frees the room of a job that has ended. Its digest is of the job's id
+// too, so that no other job has the blob.
+func (q *Queue) dropBlob(ctx context.Context, tenant, digest string) error {
+	if digest == "" {
+		return nil
+	}
+	subject, err := blobSubject(jobShelf, tenant, digest, 0)
+	if err != nil {
+		return fmt.Errorf("drop blob: %w", err)
+	}
+	all := strings.TrimSuffix(subject, "0") + "*"
+	err = q.once(ctx, func(ctx context.Context) error { return q.blobs.Purge(ctx, jetstream.WithPurgeSubject(all)) })
+	if err != nil {
+		return fmt.Errorf("drop blob %s: %w", digest, err)
+	}
+	return nil
+}
+
+func (q *Queue) loadPart(ctx context.Context, on shelf, tenant, digest string, part int) (*jetstream.RawStreamMsg, error) {
+	subject, err := blobSubject(on, tenant, digest, part)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errBadBlob, err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	msg, err := q.blobs.GetLastMsgForSubject(ctx, subject)
+	msg, err := q.shelf(on).GetLastMsgForSubject(ctx, subject)
 	if errors.Is(err, jetstream.ErrMsgNotFound) {
 		return nil, fmt.Errorf("%w: part %d is not there", errBadBlob, part)
 	}

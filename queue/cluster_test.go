@@ -45,7 +45,7 @@ func replicas(t *testing.T, url string, want int) map[string]int {
 
 func each(count int) map[string]int {
 	all := map[string]int{}
-	for _, name := range []string{"JOBS", "QUEUED", "RESULTS", "KV_LANES", "KV_WORKERS", "KV_CANCELS", "KV_KEYS", "BLOBS"} {
+	for _, name := range []string{"JOBS", "QUEUED", "RESULTS", "KV_LANES", "KV_WORKERS", "KV_CANCELS", "KV_KEYS", "BLOBS", "OUTPUTS"} {
 		all[name] = count
 	}
 	return all

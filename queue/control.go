@@ -89,7 +89,7 @@ func (q *Queue) request(ctx context.Context, prefix, subject string, body []byte
 }
 
 func (q *Queue) readAnswer(ctx context.Context, tenant, verb string, reply *nats.Msg, response any) error {
-	data, err := q.unpack(ctx, tenant, reply.Header, reply.Data, maxReply)
+	data, err := q.unpack(ctx, outputShelf, tenant, reply.Header, reply.Data, maxReply)
 	if err != nil {
 		return fmt.Errorf("ask %s: %w", verb, err)
 	}
@@ -249,7 +249,7 @@ func (a *answerer) send(ctx context.Context, tenant, to string, e envelope) erro
 		return &RemoteError{Code: CodeTooLarge, Message: fmt.Sprintf("the answer is %d bytes, the maximum is %s: ask for less", len(body), maxReply)}
 	}
 	msg := nats.NewMsg(to)
-	if err := a.q.pack(ctx, tenant, msg, body, inlineReply); err != nil {
+	if err := a.q.pack(ctx, outputShelf, tenant, msg, body, inlineReply); err != nil {
 		return err
 	}
 	return a.q.nc.PublishMsg(msg)

@@ -50,7 +50,7 @@ func (q *Queue) readArrival(ctx context.Context, msg jetstream.Msg, prefix strin
 	if err != nil {
 		return a, msg.Data(), fmt.Errorf("%w: %w", errMalformed, err)
 	}
-	raw, err = q.unpack(ctx, p.tenant, msg.Headers(), msg.Data(), job.MaxSpec)
+	raw, err = q.unpack(ctx, jobShelf, p.tenant, msg.Headers(), msg.Data(), job.MaxSpec)
 	if errors.Is(err, errBadBlob) {
 		return a, nil, fmt.Errorf("%w: %w", errMalformed, err)
 	}
@@ -110,7 +110,7 @@ func parseGeneration(header string) (int, error) {
 // delivery is what a handler gets. acknowledging is called when it begins to
 // acknowledge.
 func (q *Queue) delivery(a arrival, msg jetstream.Msg, acknowledging func()) job.Delivery {
-	return job.Delivery{
+	d := job.Delivery{
 		Job: a.job, Generation: a.generation, Queued: a.at,
 		Ack: func(ctx context.Context) error {
 			acknowledging()
@@ -126,6 +126,10 @@ func (q *Queue) delivery(a arrival, msg jetstream.Msg, acknowledging func()) job
 			return wrapAck("give delivery back", msg.NakWithDelay(min(max(delay, 0), maxLater)))
 		},
 	}
+	if digest := msg.Headers().Get(headerBlob); digest != "" {
+		d.Forget = func(ctx context.Context) error { return q.dropBlob(ctx, a.job.Tenant, digest) }
+	}
+	return d
 }
 
 // ackDelivery acknowledges and waits for the queue's word. A second call finds

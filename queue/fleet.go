@@ -161,7 +161,7 @@ func (q *Queue) answerBlob(ctx context.Context, tenant string, request []byte) (
 	if err := decodeQuestion(request, &asked); err != nil {
 		return nil, err
 	}
-	data, err := q.loadBlob(ctx, tenant, asked.Digest, maxReply)
+	data, err := q.loadBlob(ctx, outputShelf, tenant, asked.Digest, maxReply)
 	if errors.Is(err, errBadBlob) {
 		return nil, &RemoteError{Code: codeNotFound, Message: "the blob is missing or damaged"}
 	}

@@ -23,7 +23,8 @@ const (
 	bucketCancels = "CANCELS"
 	bucketKeys    = "KEYS"
 
-	streamBlobs = "BLOBS"
+	streamBlobs   = "BLOBS"
+	streamOutputs = "OUTPUTS"
 
 	recorderName = "recorder"
 	controlGroup = "control"
@@ -36,6 +37,7 @@ const (
 	prefixControl = "control"
 	prefixFleet   = "fleet"
 	prefixBlobs   = "blobs"
+	prefixOutputs = "outputs"
 
 	// inboxPrefix begins every inbox: the usual _INBOX.<random>, and the
 	// _INBOX.<user>.<random> of who logs in under a name.
@@ -233,15 +235,15 @@ func parseCancelKey(key string) (tenant string, t CancelTarget, err error) {
 	return tokens[0], t, err
 }
 
-// blobSubject is that of one part of a tenant's blob.
-func blobSubject(tenant, digest string, part int) (string, error) {
+// blobSubject is that of one part of a tenant's blob on that shelf.
+func blobSubject(on shelf, tenant, digest string, part int) (string, error) {
 	if !job.ValidName(tenant) {
 		return "", fmt.Errorf("tenant %q is no valid name", job.Printable(tenant, 80))
 	}
 	if !digestPattern.MatchString(digest) {
 		return "", fmt.Errorf("%q is no digest", job.Printable(digest, 80))
 	}
-	return strings.Join([]string{prefixBlobs, tenant, digest, strconv.Itoa(part)}, "."), nil
+	return strings.Join([]string{string(on), tenant, digest, strconv.Itoa(part)}, "."), nil
 }
 
 // bucketStream and bucketSubject are how NATS names what a bucket is made of.

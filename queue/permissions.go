@@ -156,7 +156,9 @@ func (p *Permissions) worker() {
 	}
 	p.publish(
 		api("DIRECT.GET", bucketStream(bucketKeys), bucketSubject(bucketKeys, "*.*")),
-		api("DIRECT.GET", streamBlobs, prefixBlobs+".*.*.*"),
+		api("DIRECT.GET", streamBlobs, prefixBlobs+".*.*.*"), api("DIRECT.GET", streamOutputs, prefixOutputs+".*.*.*"),
+		// What a job that has ended needs no more.
+		api("STREAM.PURGE", streamBlobs),
 		api("CONSUMER.LIST", streamJobs), api("CONSUMER.LIST", streamQueued),
 		api("CONSUMER.CREATE", streamJobs, "*", prefixJobs, "*.*.*"),
 		api("CONSUMER.MSG.NEXT", streamJobs, "*"),
@@ -169,7 +171,7 @@ func (p *Permissions) worker() {
 		"$JS.ACK."+streamQueued+"."+recorderName+".>",
 		bucketSubject(bucketLanes, "*"), bucketSubject(bucketWorkers, "*"),
 		bucketSubject(bucketCancels, "*.*.*"), bucketSubject(bucketKeys, "*.*"),
-		prefixJobs+".*.*.*", prefixResults+".*.*.*", prefixBlobs+".*.*.*",
+		prefixJobs+".*.*.*", prefixResults+".*.*.*", prefixBlobs+".*.*.*", prefixOutputs+".*.*.*",
 		// Answers, and questions to tool providers.
 		inboxPrefix+".>", job.ToolSubject("*", "*"), job.ToolCancel("*"), "$SRV.INFO",
 		// What a health check asks, as the worker that it is of.

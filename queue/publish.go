@@ -32,6 +32,8 @@ const (
 	// These come when the server, or the account, has no room for any stream.
 	codeNoResources jetstream.ErrorCode = 10023
 	codeNoStorage   jetstream.ErrorCode = 10047
+	codeNoMemory    jetstream.ErrorCode = 10028
+	codeNoPeers     jetstream.ErrorCode = 10005
 	codeAccountFull jetstream.ErrorCode = 10002
 	// codeUnavailable comes of a cluster that has no leader just now, and
 	// codeKeyBusy of a key that another is writing.
@@ -107,7 +109,7 @@ func (q *Queue) enqueue(ctx context.Context, j *job.Job, body []byte, generation
 	}
 	msg := nats.NewMsg(p.subject())
 	msg.Header.Set(headerGeneration, strconv.Itoa(generation))
-	if err := q.pack(ctx, p.tenant, msg, body, inlineLimit); err != nil {
+	if err := q.pack(ctx, jobShelf, p.tenant, msg, body, inlineLimit); err != nil {
 		return err
 	}
 	return q.publish(ctx, msg, messageID(j.ID, generation))

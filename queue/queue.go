@@ -28,8 +28,9 @@ type Config struct {
 	// priority, waiting and running together; 100,000 by default.
 	MaxPerTenant int64
 	// MaxJobs and MaxBytes bound stream JOBS as a whole; 5,000,000 jobs by
-	// default, of any size: the server reserves MaxBytes at once, and refuses
-	// a stream for which it has not the room.
+	// default, and what it has, or else about a fifth of the server's store.
+	// The server reserves MaxBytes at once, and refuses a stream for which it
+	// has not the room. What the other streams may take is bounded by the same.
 	MaxJobs  int64
 	MaxBytes int64
 	// ResultsAge is how long results can be replayed; 7 days by default.
@@ -53,7 +54,6 @@ func (c Config) withDefaults() Config {
 	c.Tenant = cmp.Or(c.Tenant, job.DefaultTenant)
 	c.MaxPerTenant = cmp.Or(c.MaxPerTenant, 100_000)
 	c.MaxJobs = cmp.Or(c.MaxJobs, 5_000_000)
-	c.MaxBytes = cmp.Or(c.MaxBytes, -1)
 	c.ResultsAge = cmp.Or(c.ResultsAge, 7*24*time.Hour)
 	c.AckWait = cmp.Or(c.AckWait, job.AckWait)
 	c.WorkerTTL = cmp.Or(c.WorkerTTL, 30*time.Second)

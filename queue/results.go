@@ -39,7 +39,7 @@ func (q *Queue) Announce(ctx context.Context, r *job.Result) error {
 		return fmt.Errorf("announce %s: %w", r.Job, err)
 	}
 	msg := nats.NewMsg(subject)
-	if err := q.pack(ctx, r.Tenant, msg, body, inlineLimit); err != nil {
+	if err := q.pack(ctx, outputShelf, r.Tenant, msg, body, inlineLimit); err != nil {
 		return fmt.Errorf("announce %s: %w", r.Job, err)
 	}
 	if err := q.publish(ctx, msg, resultID(r.Job, r.Attempt)); err != nil {
@@ -228,12 +228,12 @@ func (r *Results) isStopped() bool {
 // decode reads a result and checks it against its subject, which the server's
 // permissions protect. While the server is away it waits for a blob.
 func (r *Results) decode(ctx context.Context, msg jetstream.Msg) (*job.Result, error) {
-	body, err := r.q.unpack(ctx, r.tenant, msg.Headers(), msg.Data(), maxResult)
+	body, err := r.q.unpack(ctx, outputShelf, r.tenant, msg.Headers(), msg.Data(), maxResult)
 	for err != nil && !errors.Is(err, errBadBlob) {
 		if pause(ctx, resultsAgain) != nil {
 			return nil, err
 		}
-		body, err = r.q.unpack(ctx, r.tenant, msg.Headers(), msg.Data(), maxResult)
+		body, err = r.q.unpack(ctx, outputShelf, r.tenant, msg.Headers(), msg.Data(), maxResult)
 	}
 	if err != nil {
 		return nil, err

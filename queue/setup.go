@@ -38,7 +38,7 @@ type stores struct {
 	// The rest is not read by submitters, and nil in a queue that was
 	// attached to.
 	cancelsKV, keysKV jetstream.KeyValue
-	blobs             jetstream.Stream
+	blobs, outputs    jetstream.Stream
 	jobs, queued      jetstream.Stream
 }
 
@@ -57,24 +57,9 @@ func (q *Queue) setUp(ctx context.Context) error {
 	return err
 }
 
-// setUpOn sets up on so many servers.
-func (q *Queue) setUpOn(ctx context.Context, replicas int) error {
-	for _, cfg := range q.streamConfigs() {
-		cfg.Replicas = replicas
-		err := q.insist(ctx, func(ctx context.Context) error {
-			_, err := q.js.CreateOrUpdateStream(ctx, cfg)
-			return err
-		})
-		if err != nil {
-			return fmt.Errorf("set up stream %s with %d replicas: %w", cfg.Name, replicas, err)
-		}
-	}
-	return nil
-}
-
 func (q *Queue) streamConfigs() []jetstream.StreamConfig {
 	return append([]jetstream.StreamConfig{
-		q.queuedStream(), q.jobsStream(), q.resultsStream(), q.blobsStream(),
+		q.jobsStream(), q.queuedStream(), q.resultsStream(), q.blobsStream(), q.outputsStream(),
 	}, q.bucketStreams()...)
 }
 
@@ -92,7 +77,7 @@ func (q *Queue) jobsStream() jetstream.StreamConfig {
 		Retention: jetstream.WorkQueuePolicy, Storage: q.storage(),
 		// New jobs are refused where old ones would otherwise be dropped.
 		Discard: jetstream.DiscardNew, DiscardNewPerSubject: true,
-		MaxMsgsPerSubject: q.cfg.MaxPerTenant, MaxMsgs: q.cfg.MaxJobs, MaxBytes: q.cfg.MaxBytes,
+		MaxMsgsPerSubject: q.cfg.MaxPerTenant, MaxMsgs: q.cfg.MaxJobs,
 		MaxMsgSize: int32(maxMessage), Duplicates: dedupeWindow,
 		// Else the server's own limit holds, of a thousand.
 		MaxConsumers: maxConsumers,
@@ -124,14 +109,24 @@ func (q *Queue) resultsStream() jetstream.StreamConfig {
 	}
 }
 
-// blobsStream keeps the bodies that are too large for a message, in parts. The
-// tenant stands in the subject, so that permissions keep tenants apart.
+// blobsStream keeps the jobs that are too large for a message, in parts. The
+// tenant stands in the subject, so that permissions keep tenants apart. A job
+// that waits must not lose its body to a newer one.
 func (q *Queue) blobsStream() jetstream.StreamConfig {
+	return q.partsStream(streamBlobs, jobShelf, "jobs too large for a message, by their SHA-256", jetstream.DiscardNew)
+}
+
+// outputsStream is the same for results and answers, which Postgres has too.
+func (q *Queue) outputsStream() jetstream.StreamConfig {
+	return q.partsStream(streamOutputs, outputShelf, "results and answers too large for a message, by their SHA-256", jetstream.DiscardOld)
+}
+
+func (q *Queue) partsStream(name string, on shelf, about string, full jetstream.DiscardPolicy) jetstream.StreamConfig {
 	return jetstream.StreamConfig{
-		Name: streamBlobs, Description: "Airlock: bodies too large for a message, by their SHA-256",
-		Subjects:  []string{prefixBlobs + ".*.*.*"},
+		Name: name, Description: "Airlock: " + about,
+		Subjects:  []string{string(on) + ".*.*.*"},
 		Retention: jetstream.LimitsPolicy, Storage: q.storage(),
-		Discard: jetstream.DiscardOld, MaxAge: blobsTTL, MaxMsgsPerSubject: 1,
+		Discard: full, MaxAge: blobsTTL, MaxMsgsPerSubject: 1,
 		MaxMsgSize: int32(maxMessage), Duplicates: dedupeWindow, AllowDirect: true,
 	}
 }
@@ -157,11 +152,14 @@ func (q *Queue) bucketStreams() []jetstream.StreamConfig {
 	// here.
 	workers := bucket(bucketWorkers, "the workers that are there", q.cfg.WorkerTTL)
 	workers.AllowRollup, workers.AllowMsgTTL, workers.SubjectDeleteMarkerTTL = true, true, markerTTL
+	// Behind the keys are the database's: the oldest may make way.
+	keys := bucket(bucketKeys, "idempotency keys", keysTTL)
+	keys.Discard = jetstream.DiscardOld
 	return []jetstream.StreamConfig{
 		bucket(bucketLanes, "the requirement behind each lane's name", 0),
 		workers,
 		bucket(bucketCancels, "jobs and batches that somebody cancelled", cancelsTTL),
-		bucket(bucketKeys, "idempotency keys", keysTTL),
+		keys,
 	}
 }
 
@@ -175,7 +173,9 @@ func (q *Queue) bind(ctx context.Context) error {
 	buckets := []binding{{bucketLanes, &q.lanesKV}, {bucketWorkers, &q.workersKV}}
 	if !q.attached {
 		buckets = append(buckets, binding{bucketCancels, &q.cancelsKV}, binding{bucketKeys, &q.keysKV})
-		for name, into := range map[string]*jetstream.Stream{streamBlobs: &q.blobs, streamJobs: &q.jobs, streamQueued: &q.queued} {
+		for name, into := range map[string]*jetstream.Stream{
+			streamBlobs: &q.blobs, streamOutputs: &q.outputs, streamJobs: &q.jobs, streamQueued: &q.queued,
+		} {
 			err := q.insist(ctx, func(ctx context.Context) (err error) {
 				*into, err = q.js.Stream(ctx, name)
 				return err

@@ -21,6 +21,8 @@ type Standing struct {
 	// Rate is how many jobs of the lane ended per second over the last
 	// minute; zero when there were none.
 	Rate float64 `json:"rate,omitzero"`
+	// Full is how full the queue as a whole is; its Detail is empty.
+	Full *FullError `json:"full,omitzero"`
 }
 
 // Wait estimates how long the job would wait; false when the lane has not moved
@@ -62,6 +64,10 @@ func (q *Queue) standing(ctx context.Context, p place) (s Standing, err error) {
 	if err != nil {
 		return s, err
 	}
+	full, err := q.fullness(ctx)
+	if err != nil {
+		return s, err
+	}
 	running, err := delivered(ctx, q.jobs)
 	if err != nil {
 		return s, err
@@ -72,7 +78,7 @@ func (q *Queue) standing(ctx context.Context, p place) (s Standing, err error) {
 			waiting[at] = max(0, count-running[at])
 		}
 	}
-	return Standing{Ahead: ahead(p, waiting), Jobs: stored[p], Quota: q.cfg.MaxPerTenant}, nil
+	return Standing{Ahead: ahead(p, waiting), Jobs: stored[p], Quota: q.cfg.MaxPerTenant, Full: full}, nil
 }
 
 // ahead is how many jobs of a lane are served before the last one of a place.

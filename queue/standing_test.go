@@ -33,6 +33,10 @@ func TestStandingCountsTurns(t *testing.T) {
 	for name, from := range map[string]*queue.Queue{"worker": q, "submitter": attach(t, srv)} {
 		got, err := from.Standing(testContext(t), newJob(t, nil))
 		must(t, err)
+		if got.Full == nil || got.Full.Jobs != 3+40+2+1+20+30 || got.Full.MaxSize <= 0 {
+			t.Errorf("got %+v as how full the queue is, seen by a %s, want its 96 jobs and a bound", got.Full, name)
+		}
+		got.Full = nil
 		want := queue.Standing{Ahead: 3 + 4 + 2 + 1 + 2, Jobs: 3, Quota: 40}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("standing seen by a %s (-want +got):\n%s", name, diff)

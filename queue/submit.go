@@ -34,8 +34,8 @@ type SubmitOptions struct {
 // minute, or until ctx ends. Submitting the same job again is harmless: the
 // queue or the database drops the copy.
 //
-// Its error is an *UnplaceableError, a *ConflictError, a *QuotaError or a
-// *job.FieldError, or wraps ErrOverQuota, ErrQueueFull, ErrTooLarge or ErrTooManyLanes, or the
+// Its error is an *UnplaceableError, a *ConflictError, a *QuotaError, a
+// *FullError or a *job.FieldError, or wraps ErrOverQuota, ErrQueueFull, ErrTooLarge or ErrTooManyLanes, or the
 // context's.
 func (q *Queue) Submit(ctx context.Context, j *job.Job, opt SubmitOptions) (Receipt, error) {
 	if j.ID.IsZero() {
@@ -77,8 +77,11 @@ func (q *Queue) Submit(ctx context.Context, j *job.Job, opt SubmitOptions) (Rece
 		}
 	}
 	err = q.enqueue(ctx, j, body, 1)
-	if errors.Is(err, ErrOverQuota) {
+	switch {
+	case errors.Is(err, ErrOverQuota):
 		err = q.explainQuota(ctx, j, err)
+	case errors.Is(err, ErrQueueFull):
+		err = q.explainFull(ctx, j, err)
 	}
 	if err != nil {
 		return Receipt{}, err

@@ -176,6 +176,9 @@ func (w *Worker) tell(ctx context.Context, log zerolog.Logger, l *lease, state j
 	}
 	if w.acknowledge(ctx, log, l.deliver) {
 		l.span.Mark(trace.Acknowledged)
+		if state.Ended() && l.deliver.Forget != nil {
+			w.forget(ctx, log, l.deliver)
+		}
 	}
 	told.Wait()
 }
@@ -247,6 +250,15 @@ func (w *Worker) acknowledge(ctx context.Context, log zerolog.Logger, d job.Deli
 		log.Warn().Err(err).Msg("job not acknowledged; it will be delivered again and found ended")
 	}
 	return err == nil
+}
+
+// forget frees the room of a job that has ended. What is left ages.
+func (w *Worker) forget(ctx context.Context, log zerolog.Logger, d job.Delivery) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), afterCommit)
+	defer cancel()
+	if err := d.Forget(ctx); err != nil {
+		log.Warn().Err(err).Msg("body of an ended job not dropped; it ages")
+	}
 }
 
 // announce tells submitters, then notes that they were told. Both may be

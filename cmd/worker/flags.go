@@ -53,7 +53,7 @@ type config struct {
 	MaxArtifacts     job.Size          `help:"How much content one job's collected files may have in all; at most 16MiB." default:"16MiB" placeholder:"SIZE"`
 	TenantQuota      int64             `help:"How many jobs a tenant may have in one lane and priority, waiting and running; beyond that submitters are told that they are over quota. The same for all workers." default:"100000" placeholder:"N"`
 	QueueJobs        int64             `help:"How many jobs the queue takes in all; beyond that submitters are told that it is full. The same for all workers." default:"5000000" placeholder:"N"`
-	QueueSize        job.Size          `help:"How much disk waiting jobs may take, which the NATS server reserves; 0 is as much as it has. Give it, at most half of the server's, so that a flood of jobs leaves room for results and presence. The same for all workers." default:"0B" placeholder:"SIZE"`
+	QueueSize        job.Size          `help:"How much disk waiting jobs may take, which the NATS server reserves; results, presence and large jobs have bounds beside it. 0 keeps what there is, or else takes about a fifth of the server's store, 16 GiB at most. The same for all workers." default:"0B" placeholder:"SIZE"`
 
 	PlacementDeadline time.Duration `help:"How long a job waits while no worker of the fleet can run it, before it is dead and can be requeued; 0 means for ever. The same for all workers." default:"24h"`
 	Retain            retention     `help:"How long history is kept, such as 90d or 2160h, at least 1d; by default all is. Months that are older are dropped whole, so that up to a month more is kept, and dead letters go too; a month with a job that has not ended, or ended within that time, stays. The same for all workers." placeholder:"TIME"`

@@ -18,6 +18,7 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 
+	"airlock/job"
 	"airlock/queue"
 )
 
@@ -59,7 +60,20 @@ func users(tenants []string) []queue.Login {
 // its store and its port over Restart.
 func Start(t testing.TB, tenants ...string) *Server {
 	t.Helper()
-	s := &Server{t: t, opts: options(t, tenants)}
+	return start(t, options(t, tenants))
+}
+
+// StartSmall starts a server whose streams may take so much of the disk.
+func StartSmall(t testing.TB, store job.Size) *Server {
+	t.Helper()
+	opts := options(t, nil)
+	opts.JetStreamMaxStore = int64(store)
+	return start(t, opts)
+}
+
+func start(t testing.TB, opts server.Options) *Server {
+	t.Helper()
+	s := &Server{t: t, opts: opts}
 	s.Resume()
 	t.Cleanup(s.Stop)
 	t.Cleanup(func() {
