@@ -132,7 +132,8 @@ func (i *callItem) endRow() []any {
 // endSQL ends calls whose start is recorded: once, and once more from
 // cancelled to late. The end of a call that was given up may come after its
 // attempt was, but not after the attempt has ended the job, since the chain of
-// its calls is then closed.
+// its calls is then closed; nor behind a link that the fence refused, which would
+// be a gap in it.
 var endSQL = `
 UPDATE tool_calls c SET
     state = r.state, answer = r.answer, answer_json = r.answer_json::jsonb, code = r.code, message = r.message,
@@ -142,7 +143,11 @@ FROM ` + endShape.source() + `
 WHERE c.job = r.job AND c.attempt = r.number AND c.seq = r.seq
     AND (c.state = 'started' OR c.state = 'cancelled' AND r.state = 'late')
     AND (` + holdsJob + `
-        OR r.state IN ('cancelled', 'late') AND NOT EXISTS (SELECT FROM jobs j WHERE j.id = r.job AND j.ended_by = r.number))
+        OR r.state IN ('cancelled', 'late') AND NOT EXISTS (SELECT FROM jobs j WHERE j.id = r.job AND j.ended_by = r.number)
+            AND (r.end_link IS NULL OR r.end_link = 1 OR EXISTS (
+                SELECT
+                FROM tool_calls p
+                WHERE p.job = r.job AND p.attempt = r.number AND (p.start_link = r.end_link - 1 OR p.end_link = r.end_link - 1))))
 RETURNING c.job, c.attempt, c.seq`
 
 // refuseSQL records the whole of calls that never left the worker.

@@ -76,3 +76,33 @@ func TestF41RunningWithoutALease(t *testing.T) {
 		t.Error("the database took a running job without a lease")
 	}
 }
+
+// A call that was given up may be told of after its attempt has lost the job,
+// but leaves no gap in the chain: not behind an end that the fence refused.
+func TestALateEndLeavesNoGap(t *testing.T) {
+	t.Parallel()
+	f := open(t)
+	j := newJob(t)
+	stale := f.claim(j, 1, "stopped")
+	linked := func(seq, link int) job.Call {
+		c := callOf(stale, seq)
+		c.StartLink, c.StartHash = link, []byte("start")
+		return c
+	}
+	first, second := linked(1, 1), linked(2, 2)
+	f.started(stale, first)
+	f.started(stale, second)
+	f.loseLease(j.ID)
+	if _, err := f.TakeDue(t.Context(), 10); err != nil {
+		t.Fatal(err)
+	}
+	end := func(c job.Call, state job.CallState, link int) error {
+		c = endOf(c, state)
+		c.EndLink, c.EndHash = link, []byte("end")
+		return f.CallEnded(t.Context(), stale, c)
+	}
+	wantError(t, "an answer, link 3", end(first, job.CallOK, 3), job.ErrFenced)
+	wantError(t, "a cancelled call behind it, link 4", end(second, job.CallCancelled, 4), job.ErrFenced)
+	wantError(t, "a cancelled call in its place, link 3", end(second, job.CallCancelled, 3), nil)
+	wantError(t, "the next, link 4", end(first, job.CallLate, 4), nil)
+}
