@@ -33,6 +33,9 @@ type Presence struct {
 	Unavailable map[string]string `json:"unavailable,omitzero"`
 	// Max are the largest limits that this worker accepts.
 	Max job.Limits `json:"max,omitzero"`
+	// Decisions are how often this worker, when it led, decided what: see
+	// worker.Decisions.
+	Decisions map[string]int64 `json:"decisions,omitzero"`
 	// Rates are how many jobs of each lane it was done with per second over
 	// the last minute. Advertise sets them.
 	Rates map[string]float64 `json:"rates,omitzero"`

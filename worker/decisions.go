@@ -21,6 +21,14 @@ const (
 	reasonUnplaceable = "unplaceable"
 )
 
+// DecisionKinds are what a Reconciler decides, as Decisions counts it; those that
+// end in _ are followed by a reason.
+func DecisionKinds() []string {
+	return []string{
+		decidedPublished, decidedBuried, decidedExpired, decidedAnnounced, decidedRebuilt, decidedRecreated, decidedSwept,
+	}
+}
+
 // Decisions counts what reconcilers did, by what it was. The zero value counts
 // from nothing; its methods may be called from several goroutines.
 type Decisions struct {

@@ -114,6 +114,7 @@ func (w *Worker) run(ctx context.Context, log zerolog.Logger, d job.Delivery, bo
 	}
 	w.cfg.Fail.At(failpoint.AfterClaim)
 	result := w.execute(runCtx, a, box, span)
+	l.settled.Store(true)
 	w.cfg.Fail.At(failpoint.ResultReady)
 	failed := backendFailed(result)
 	w.cfg.Ended(box.Name, failed)

@@ -66,6 +66,9 @@ func (i *inspector) inspect(ctx context.Context) {
 		i.warn(ctx, err, "consumers not inspected")
 	} else {
 		i.Decisions.add(decidedRecreated, len(names))
+		if len(names) > 0 {
+			i.Log.Warn().Strs("consumers", names).Msg("stuck consumers are made anew")
+		}
 	}
 	if time.Since(i.swept) > sweepEvery {
 		i.sweep(ctx)

@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"time"
 
 	"airlock/job"
@@ -17,6 +18,8 @@ type lease struct {
 	end context.CancelCauseFunc
 	// lapse fires when no heartbeat has confirmed the lease for too long.
 	lapse *time.Timer
+	// settled: the backend has returned; given: it was given up before.
+	settled, given atomic.Bool
 	// span is nil unless there is a trace.
 	span *trace.Span
 }
@@ -73,7 +76,7 @@ func (w *Worker) Heartbeat(ctx context.Context) {
 }
 
 func (w *Worker) beat(ctx context.Context) {
-	leases := w.leases()
+	leases := w.giveUpWedged(w.leases())
 	if len(leases) == 0 {
 		return
 	}

@@ -160,6 +160,7 @@ func (r *Reconciler) announce(ctx context.Context) {
 	for _, result := range results {
 		if announce(ctx, r.Log, r.Backlog, r.Results, result) {
 			r.Decisions.add(decidedAnnounced, 1)
+			r.Log.Info().Str(fieldJob, result.Job.String()).Msg("unannounced result announced")
 		}
 	}
 }

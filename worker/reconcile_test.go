@@ -141,11 +141,16 @@ func (w *world) Republish(_ context.Context, r job.Republish) error {
 // reconcile runs a reconciler over the world in a bubble of its own time.
 func reconcile(t *testing.T, w *world, during func(w *world)) map[string]int64 {
 	t.Helper()
+	return reconcileTold(t, w, zerolog.New(zerolog.NewTestWriter(t)), during)
+}
+
+func reconcileTold(t *testing.T, w *world, log zerolog.Logger, during func(w *world)) map[string]int64 {
+	t.Helper()
 	w.rebuilt, w.buried = map[string]int{}, map[string]int{}
 	var decisions worker.Decisions
 	r := &worker.Reconciler{
 		Backlog: w, Publisher: w, Results: w, Fleet: w, Decisions: &decisions,
-		PlacementDeadline: time.Hour, Retain: 90 * 24 * time.Hour, Log: zerolog.New(zerolog.NewTestWriter(t)),
+		PlacementDeadline: time.Hour, Retain: 90 * 24 * time.Hour, Log: log,
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	over := make(chan struct{})

@@ -176,6 +176,7 @@ func (p *pool) presence() queue.Presence {
 		// Those that only wait for their end to be recorded have left their slots.
 		Slots: p.cfg.Slots, Busy: min(p.worker.Running(), p.cfg.Slots), Draining: p.draining.Load(),
 		Labels: p.cfg.Labels, Offers: p.offers(), Unavailable: p.prober.Unavailable(), Max: p.cfg.max,
+		Decisions: p.decisions.Counts(),
 	}
 }
 
