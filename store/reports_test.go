@@ -1,9 +1,12 @@
 package store_test
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"testing"
+	"time"
 
 	"airlock/job"
 )
@@ -105,4 +108,58 @@ func TestALateEndLeavesNoGap(t *testing.T) {
 	wantError(t, "a cancelled call behind it, link 4", end(second, job.CallCancelled, 4), job.ErrFenced)
 	wantError(t, "a cancelled call in its place, link 3", end(second, job.CallCancelled, 3), nil)
 	wantError(t, "the next, link 4", end(first, job.CallLate, 4), nil)
+}
+
+// F52: statements that are called off in the middle, in a storm of them, cost
+// no connection, and leave nothing half done: each job is claimed once at most,
+// and by whom its row says. Poolers in front of Postgres are not acted out:
+// only one that pools sessions will do, which DEPLOY.md says.
+func TestF52ClaimsCalledOffInAStorm(t *testing.T) {
+	t.Parallel()
+	f := open(t)
+	const jobs, tries = 40, 8
+	var mu sync.Mutex
+	claimed := map[job.ID]map[int]int{} // how often each attempt was given out
+	var storm sync.WaitGroup
+	for n := range jobs {
+		j := newJob(t)
+		for try := range tries {
+			storm.Go(func() {
+				ctx, cancel := context.WithCancel(t.Context())
+				calledOff := time.AfterFunc(time.Duration(n*tries+try)*50*time.Microsecond, cancel)
+				defer calledOff.Stop()
+				worker := fmt.Sprintf("w%d", try)
+				claim, err := f.Claim(ctx, job.ClaimRequest{Job: j, Generation: 1, Worker: worker, Backend: "fake", Queued: time.Now()})
+				cancel()
+				if err != nil || claim.Verdict != job.Claimed {
+					return
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				if claimed[j.ID] == nil {
+					claimed[j.ID] = map[int]int{}
+				}
+				claimed[j.ID][claim.Attempt]++
+			})
+		}
+	}
+	storm.Wait()
+	for id, attempts := range claimed {
+		if len(attempts) != 1 || attempts[1] != 1 {
+			t.Errorf("job %s was given out as attempts %v, want its first, once", id, attempts)
+		}
+	}
+	// As many at once as there are connections: each is whole again.
+	var after sync.WaitGroup
+	for range 40 {
+		j := newJob(t)
+		after.Go(func() {
+			ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+			defer cancel()
+			if claim, err := f.Claim(ctx, job.ClaimRequest{Job: j, Generation: 1, Worker: "w", Backend: "fake", Queued: time.Now()}); err != nil || claim.Verdict != job.Claimed {
+				t.Errorf("a claim after the storm: got %v, %v", claim.Verdict, err)
+			}
+		})
+	}
+	after.Wait()
 }

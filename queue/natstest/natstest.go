@@ -154,6 +154,9 @@ func (s *Server) Wipe() {
 	s.Resume()
 }
 
+// StoreDir is where the server keeps its streams.
+func (s *Server) StoreDir() string { return s.opts.StoreDir }
+
 // Stop stops the server; its store stays. It may be called twice.
 func (s *Server) Stop() {
 	s.server.Shutdown()
