@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"strings"
 	"time"
 
 	"airlock/job"
@@ -23,12 +24,16 @@ const lateWait = 10 * time.Second
 
 // settle records the answer and passes it on, in this order: what a guest
 // knows has been recorded.
-func (f *flight) settle(ctx context.Context, answer Answer) {
-	no := f.judge(answer)
+func (f *flight) settle(ctx context.Context, end exchanged) {
+	no := end.no
+	if no == nil {
+		no = f.s.spend(f, len(end.answer.Body))
+	}
 	if no != nil {
+		f.call.Answer = nil
 		f.fail(job.CallFailed, no)
 	} else {
-		f.call.State = job.CallOK
+		f.call.State, f.call.Detail = job.CallOK, f.story()
 	}
 	if !f.record(ctx) {
 		no = refusef(CodeAuditFailed, "the answer could not be recorded")
@@ -37,7 +42,7 @@ func (f *flight) settle(ctx context.Context, answer Answer) {
 		f.reply(ctx, errorReply(f.id, no, f.tool))
 		return
 	}
-	f.reply(ctx, okReply(f.id, answer.Body))
+	f.reply(ctx, okReply(f.id, end.answer.Body))
 }
 
 // maxAnswer leaves room for what a reply wraps around it.
@@ -48,17 +53,19 @@ const maxAnswer = MaxFrame - 64
 func (f *flight) judge(answer Answer) *refusal {
 	f.call.Provider = answer.Provider
 	if answer.Code != "" {
-		return &refusal{code: answer.Code, message: answer.Message, detail: answer.Detail, retryable: answer.Retryable}
+		return &refusal{code: answer.Code, message: answer.Message, detail: answer.Detail, retryable: answer.Retryable,
+			foreign: answer.Code != CodeNoProvider}
 	}
 	if len(answer.Body) > maxAnswer {
 		return refusef(CodeTooLarge, "the answer is %d bytes, a frame carries %d", len(answer.Body), maxAnswer)
 	}
 	if err := checkDocument(answer.Body); err != nil {
 		no := refusef(CodeBadAnswer, "the answer is not the JSON it should be")
+		no.foreign = true
 		no.detail = err.Error() + ": " + job.Printable(string(answer.Body[:min(len(answer.Body), 200)]), 200)
 		return no
 	}
-	f.call.Answer = answer.Body
+	f.call.Answer = f.rule.Kept(answer.Body)
 	return nil
 }
 
@@ -85,7 +92,7 @@ func (f *flight) abandon(ctx context.Context, cause error, answers <-chan Answer
 	if answer, ok := f.s.late(ctx, answers); ok {
 		state = job.CallLate
 		if wrong := f.judge(answer); wrong != nil {
-			no.detail = "answered late with " + wrong.Error() + " " + wrong.detail
+			no.detail, no.foreign = "answered late with "+wrong.Error()+" "+wrong.detail, wrong.foreign
 		}
 	}
 	f.fail(state, no)
@@ -163,8 +170,26 @@ func (f *flight) reply(ctx context.Context, body []byte) {
 func (f *flight) fail(state job.CallState, no *refusal) {
 	f.call.State = state
 	f.call.Code = string(no.code)
-	f.call.Message = job.Printable(no.message, maxMessage)
-	f.call.Detail = job.Printable(no.detail, maxDetail)
+	message, detail := f.kept(no)
+	if story := f.story(); story != "" {
+		detail = strings.TrimSuffix(story+": "+detail, ": ")
+	}
+	f.call.Message = job.Printable(message, maxMessage)
+	f.call.Detail = job.Printable(detail, maxDetail)
+}
+
+// kept is what the audit keeps of a failure's texts. Of a provider's error the
+// code stays, which is one of a few.
+func (f *flight) kept(no *refusal) (message, detail string) {
+	if !no.foreign {
+		return no.message, no.detail
+	}
+	message, detail = f.rule.KeptText(no.message), f.rule.KeptText(no.detail)
+	code, _, _ := strings.Cut(no.message, ": ")
+	if message != no.message && no.code == CodeProviderError && codePattern.MatchString(code) {
+		message = code + ": " + message
+	}
+	return message, detail
 }
 
 // maxDetail bounds what operators are told of a failure.

@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"time"
 
+	"airlock/broker/policy"
 	"airlock/job"
 
 	"github.com/rs/zerolog"
@@ -20,7 +21,10 @@ type Config struct {
 	Tools Tools
 	// Audit records each call.
 	Audit Auditor
-	Log   zerolog.Logger
+	// Policy, if set, is asked once for each conversation, which keeps what
+	// it got: nil is no policy.
+	Policy func() *policy.Policy
+	Log    zerolog.Logger
 
 	// HelloTimeout is how long a guest may take to say hello: 20 s.
 	HelloTimeout time.Duration
@@ -41,6 +45,8 @@ type Config struct {
 	// MaxArtifacts bounds the content of the files that one guest brings
 	// back: job.MaxArtifactBytes, which is also the most.
 	MaxArtifacts job.Size
+	// MaxCache bounds the answers that are kept to be given again: 64 MiB.
+	MaxCache int64
 }
 
 func (c Config) withDefaults() Config {
@@ -51,6 +57,7 @@ func (c Config) withDefaults() Config {
 	c.Linger = cmp.Or(c.Linger, 2*time.Second)
 	c.Parallel = cmp.Or(c.Parallel, 64)
 	c.MaxBytes = cmp.Or(c.MaxBytes, 256<<20)
+	c.MaxCache = cmp.Or(c.MaxCache, 64<<20)
 	c.MaxArtifacts = min(cmp.Or(c.MaxArtifacts, job.MaxArtifactBytes), job.MaxArtifactBytes)
 	return c
 }
@@ -79,11 +86,16 @@ type Broker struct {
 	// checks bounds how many arguments are held against schemas at once: it
 	// is work for a processor, and failures are told at length.
 	checks chan struct{}
+
+	limiters limiters
+	breakers breakers
+	cache    cache
 }
 
 // New makes a Broker. It starts nothing.
 func New(cfg Config) *Broker {
-	return &Broker{cfg: cfg.withDefaults(), checks: make(chan struct{}, runtime.GOMAXPROCS(0))}
+	cfg = cfg.withDefaults()
+	return &Broker{cfg: cfg, checks: make(chan struct{}, runtime.GOMAXPROCS(0)), cache: cache{max: cfg.MaxCache}}
 }
 
 // Serve holds one guest's conversation on ch, on which nobody else can speak,

@@ -11,11 +11,14 @@ const (
 	CodeBadName             Code = "bad_name"
 	CodeNamespaceNotAllowed Code = "namespace_not_allowed"
 	CodeNotGranted          Code = "not_granted"
+	CodeDenied              Code = "denied"
 	CodeUnknownTool         Code = "unknown_tool"
 	CodeNoProvider          Code = "no_provider"
 	CodeBadArguments        Code = "bad_arguments"
 	CodeToolLimit           Code = "tool_limit"
 	CodeToolTimeLimit       Code = "tool_time_limit"
+	CodeRateLimited         Code = "rate_limited"
+	CodeCircuitOpen         Code = "circuit_open"
 	CodeTooLarge            Code = "too_large"
 	CodeTimeout             Code = "timeout"
 	CodeProviderError       Code = "provider_error"
@@ -28,8 +31,8 @@ const (
 // Codes lists all of them, in the order they are documented.
 func Codes() []Code {
 	return []Code{
-		CodeBadName, CodeNamespaceNotAllowed, CodeNotGranted, CodeUnknownTool, CodeNoProvider,
-		CodeBadArguments, CodeToolLimit, CodeToolTimeLimit, CodeTooLarge, CodeTimeout,
+		CodeBadName, CodeNamespaceNotAllowed, CodeNotGranted, CodeDenied, CodeUnknownTool, CodeNoProvider,
+		CodeBadArguments, CodeToolLimit, CodeToolTimeLimit, CodeRateLimited, CodeCircuitOpen, CodeTooLarge, CodeTimeout,
 		CodeProviderError, CodeBadAnswer, CodeCancelled, CodeFinished, CodeAuditFailed,
 	}
 }
@@ -45,13 +48,16 @@ type refusal struct {
 	detail string
 	// retryable is the provider's word for it; see retryableBy.
 	retryable bool
+	// foreign: message and detail may quote what the guest or a provider
+	// said, of which a rule may have fields redacted.
+	foreign bool
 }
 
 // retryableBy reports whether the guest may make the same call again: it has
 // had no effect, or its tool, nil if unknown, has each effect only once.
 func (r *refusal) retryableBy(tool *Tool) bool {
 	switch r.code {
-	case CodeNoProvider:
+	case CodeNoProvider, CodeRateLimited, CodeCircuitOpen:
 		return true
 	case CodeTimeout:
 		return tool != nil && (tool.Idempotent || tool.ReadOnly)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"airlock/broker/policy"
 	"airlock/job"
 )
 
@@ -27,6 +28,9 @@ type flight struct {
 	call job.Call
 	// metered is set while the call's time counts.
 	metered bool
+	// rule is the operator's for the call; nil without a policy.
+	rule *policy.Rule
+	turn turn
 }
 
 func (s *session) newFlight(msg *Message, seq int, finished bool) *flight {
@@ -42,7 +46,7 @@ func (f *flight) run(ctx, calls context.Context) {
 		f.refuse(ctx, no)
 		return
 	}
-	left, no := f.s.letThrough()
+	left, no := f.s.letThrough(f)
 	if no != nil {
 		f.refuse(ctx, no)
 		return
@@ -54,15 +58,19 @@ func (f *flight) run(ctx, calls context.Context) {
 func (f *flight) admit(calls context.Context) *refusal {
 	namespace, name, no := f.s.policy.resolve(f.ask)
 	f.call.Namespace, f.call.Name = job.Printable(namespace, maxShown), job.Printable(name, maxShown)
-	if f.finished {
+	f.rule = f.s.policy.rule(namespace, name)
+	f.call.Arguments = f.rule.Kept(f.ask.Arguments)
+	switch {
+	case f.finished:
 		return refusef(CodeFinished, "the result has been given")
-	}
-	if no != nil {
+	case no != nil:
 		return no
+	case f.rule != nil && f.rule.Deny:
+		return refusef(CodeDenied, "the operator's policy refuses %s.%s", namespace, name)
 	}
 	if f.tool, no = f.s.policy.find(calls, namespace, name); no == nil {
 		f.call.SchemaDigest = f.tool.Digest
-		no = f.s.checkArguments(calls, f.tool, f.ask)
+		no = f.checkArguments(calls)
 	}
 	if calls.Err() != nil {
 		no = ending(context.Cause(calls))
@@ -70,19 +78,22 @@ func (f *flight) admit(calls context.Context) *refusal {
 	return no
 }
 
-func (s *session) checkArguments(calls context.Context, tool *Tool, ask *CallTool) *refusal {
+func (f *flight) checkArguments(calls context.Context) *refusal {
 	select {
-	case s.b.checks <- struct{}{}:
+	case f.s.b.checks <- struct{}{}:
 	case <-calls.Done():
 		return ending(context.Cause(calls))
 	}
-	defer func() { <-s.b.checks }()
-	return s.policy.admit(tool, ask)
+	defer func() { <-f.s.b.checks }()
+	if no := f.s.policy.admit(f.tool, f.ask); no != nil || f.rule == nil {
+		return no
+	}
+	return admitted(f.rule, f.tool, f.ask)
 }
 
 // letThrough takes one call out of the limits. What it lets through must be
 // closed with meter.end.
-func (s *session) letThrough() (left time.Duration, no *refusal) {
+func (s *session) letThrough(f *flight) (left time.Duration, no *refusal) {
 	limits := s.attempt.Job.Limits
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -95,6 +106,11 @@ func (s *session) letThrough() (left time.Duration, no *refusal) {
 		s.meter.end()
 		s.report.ToolLimited = true
 		return 0, refusef(CodeToolLimit, "%d calls have been made, which is this job's limit", limits.ToolCalls)
+	}
+	if no := s.charge(f); no != nil {
+		s.meter.end()
+		s.report.ToolLimited = true
+		return 0, no
 	}
 	s.carried++
 	return left, nil
@@ -113,6 +129,17 @@ func (f *flight) refuse(ctx context.Context, no *refusal) {
 // carry makes the call, once it is recorded.
 func (f *flight) carry(ctx, calls context.Context, left time.Duration) {
 	f.metered = true
+	timeout := f.timeout()
+	if f.rule != nil {
+		defer f.leave()
+		waited, no := f.wait(calls, min(timeout, left))
+		if no != nil {
+			f.s.giveBack(f)
+			f.refuse(ctx, no)
+			return
+		}
+		timeout, left = timeout-waited, left-waited
+	}
 	if err := f.s.audit.started(calls, &f.call); err != nil {
 		f.unrecorded(ctx, calls, err)
 		return
@@ -121,7 +148,6 @@ func (f *flight) carry(ctx, calls context.Context, left time.Duration) {
 		f.unmade(ctx, ending(context.Cause(calls)))
 		return
 	}
-	timeout := f.s.b.cfg.CallTimeout
 	if left < timeout {
 		timeout = left // which the meter watches
 	} else {
@@ -129,17 +155,55 @@ func (f *flight) carry(ctx, calls context.Context, left time.Duration) {
 		calls, cancel = context.WithTimeoutCause(calls, timeout, errCallTimeout)
 		defer cancel()
 	}
-	answers, forget, err := f.s.policy.tools.Call(f.tool, f.request(time.Now().Add(timeout)))
-	if err != nil {
-		f.settle(ctx, unsent(err))
+	end := f.exchange(calls, f.request(time.Now().Add(timeout)))
+	defer end.forget()
+	if end.pending != nil {
+		f.leave() // nobody's turn waits for an answer that comes too late
+		f.abandon(ctx, context.Cause(calls), end.pending)
 		return
 	}
-	defer forget()
+	f.settle(ctx, end)
+}
+
+// timeout bounds the call, beside what is left of the job's tool time.
+func (f *flight) timeout() time.Duration {
+	if f.rule != nil && f.rule.Timeout > 0 {
+		return f.rule.Timeout.Std()
+	}
+	return f.s.b.cfg.CallTimeout
+}
+
+// exchanged is what came of asking a provider: its answer with what is wrong
+// with it, or where the answer may still come after the call has ended.
+type exchanged struct {
+	answer  Answer
+	no      *refusal
+	pending <-chan Answer
+	forget  func()
+	// unsent: the provider never saw the request.
+	unsent bool
+}
+
+// exchange gets an answer, from wherever the rule lets it come.
+func (f *flight) exchange(calls context.Context, r Request) exchanged {
+	if f.rule == nil {
+		return f.askOnce(calls, r)
+	}
+	return f.persevere(calls, r)
+}
+
+// askOnce sends the request, and waits for the answer until calls ends.
+func (f *flight) askOnce(calls context.Context, r Request) exchanged {
+	answers, forget, err := f.s.policy.tools.Call(f.tool, r)
+	if err != nil {
+		answer := unsent(err)
+		return exchanged{answer: answer, no: f.judge(answer), forget: func() {}, unsent: true}
+	}
 	select {
 	case answer := <-answers:
-		f.settle(ctx, answer)
+		return exchanged{answer: answer, no: f.judge(answer), forget: forget}
 	case <-calls.Done():
-		f.abandon(ctx, context.Cause(calls), answers)
+		return exchanged{pending: answers, forget: forget}
 	}
 }
 

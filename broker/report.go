@@ -56,6 +56,7 @@ func (s *session) finish(cause error) (*job.Report, error) {
 	s.report.ToolCalls = s.carried
 	s.report.ToolWait = s.meter.total()
 	s.report.AuditHead = s.audit.headHex()
+	s.report.Policy = s.policy.rules.Digest()
 	report := s.report
 	var broken *breach
 	if errors.As(cause, &broken) {

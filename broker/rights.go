@@ -5,24 +5,41 @@ import (
 	"errors"
 	"slices"
 
+	"airlock/broker/policy"
 	"airlock/job"
 )
 
-// policy is what one attempt may call. It is a snapshot: what changes later,
-// changes nothing for this attempt.
-type policy struct {
+// rights are what one attempt may call: what the job grants and the operator's
+// rules. They are a snapshot: what changes later, changes nothing for this
+// attempt.
+type rights struct {
 	grants []job.Grant
 	pin    string
 	tools  Tools
+	tenant string
+	// rules are nil for a worker without a policy.
+	rules *policy.Policy
 }
 
-func newPolicy(j *job.Job, tools Tools) policy {
-	return policy{grants: slices.Clone(j.Tools), pin: j.Namespace, tools: tools}
+func (b *Broker) newRights(j *job.Job) rights {
+	r := rights{grants: slices.Clone(j.Tools), pin: j.Namespace, tools: b.cfg.Tools, tenant: j.Tenant}
+	if b.cfg.Policy != nil {
+		r.rules = b.cfg.Policy()
+	}
+	return r
+}
+
+// rule is the operator's for a tool, or for what is none; nil without a policy.
+func (p rights) rule(namespace, name string) *policy.Rule {
+	if p.rules == nil {
+		return nil
+	}
+	return p.rules.For(p.tenant, namespace, name)
 }
 
 // resolve finds the namespace and name that a call means, before anything is
 // looked up or composed of them.
-func (p policy) resolve(c *CallTool) (namespace, name string, no *refusal) {
+func (p rights) resolve(c *CallTool) (namespace, name string, no *refusal) {
 	namespace, name = p.pin, c.Name
 	if c.Namespace != nil {
 		namespace = *c.Namespace
@@ -43,7 +60,7 @@ func (p policy) resolve(c *CallTool) (namespace, name string, no *refusal) {
 }
 
 // find returns the tool that a resolved call means.
-func (p policy) find(ctx context.Context, namespace, name string) (*Tool, *refusal) {
+func (p rights) find(ctx context.Context, namespace, name string) (*Tool, *refusal) {
 	t, err := p.tools.Find(ctx, namespace, name)
 	switch {
 	case err == nil:
@@ -59,19 +76,31 @@ func (p policy) find(ctx context.Context, namespace, name string) (*Tool, *refus
 }
 
 // admit checks the arguments of a call to t.
-func (p policy) admit(t *Tool, c *CallTool) *refusal {
+func (p rights) admit(t *Tool, c *CallTool) *refusal {
 	if max := p.tools.MaxArguments(); len(c.Arguments) > max {
 		return refusef(CodeTooLarge, "the arguments are %d bytes, one message carries %d", len(c.Arguments), max)
 	}
 	if err := t.CheckArguments(c.Arguments); err != nil {
-		return refusef(CodeBadArguments, "arguments of %s.%s: %s", t.Namespace, t.Name, err)
+		no := refusef(CodeBadArguments, "arguments of %s.%s: %s", t.Namespace, t.Name, err)
+		no.foreign = true
+		return no
+	}
+	return nil
+}
+
+// admitted holds a call against the operator's rule for it.
+func admitted(rule *policy.Rule, t *Tool, c *CallTool) *refusal {
+	if err := rule.CheckArguments(c.Arguments); err != nil {
+		no := refusef(CodeDenied, "arguments of %s.%s: against the operator's policy: %s", t.Namespace, t.Name, err)
+		no.foreign = true
+		return no
 	}
 	return nil
 }
 
 // granted lists the tools that the guest may call: those that providers offer
 // now, and those granted by name that nobody offers.
-func (p policy) granted(ctx context.Context) []*Tool {
+func (p rights) granted(ctx context.Context) []*Tool {
 	var granted []*Tool
 	for _, t := range p.tools.List(ctx, p.namespaces()) {
 		if p.allows(t.Namespace, t.Name) {
@@ -87,12 +116,16 @@ func (p policy) granted(ctx context.Context) []*Tool {
 	return granted
 }
 
-func (p policy) allows(namespace, name string) bool {
-	return (p.pin == "" || p.pin == namespace) && job.Allows(p.grants, namespace, name)
+func (p rights) allows(namespace, name string) bool {
+	if p.pin != "" && p.pin != namespace || !job.Allows(p.grants, namespace, name) {
+		return false
+	}
+	rule := p.rule(namespace, name)
+	return rule == nil || !rule.Deny
 }
 
 // namespaces are those in which something is granted.
-func (p policy) namespaces() []string {
+func (p rights) namespaces() []string {
 	var names []string
 	for _, g := range p.grants {
 		if p.pin == "" || p.pin == g.Namespace {

@@ -43,7 +43,7 @@ type session struct {
 	log     zerolog.Logger
 
 	ch     *channel
-	policy policy
+	policy rights
 	audit  *recorder
 	meter  *meter
 	keys   *callKeys
@@ -75,6 +75,7 @@ type session struct {
 	mu      sync.Mutex
 	open    map[uint64]bool // guarded by mu: the ids of open requests
 	carried int             // guarded by mu: the calls that policy let through
+	quotas  quotas          // guarded by mu: what the operator's rules left of them
 	report  job.Report      // guarded by mu
 	lost    error           // guarded by mu: why the audit is not whole
 }
@@ -88,7 +89,7 @@ func (b *Broker) newSession(a *job.Attempt, rwc io.ReadWriteCloser, clock job.Cl
 		b: b, attempt: a, clock: whole(clock), token: token, end: end,
 		log:       b.cfg.Log.With().Stringer(fieldJob, a.Job.ID).Int(fieldAttempt, a.Number).Logger(),
 		ch:        newChannel(rwc, maxFrames(a.Job), b.cfg.MaxBytes, b.cfg.WriteTimeout),
-		policy:    newPolicy(a.Job, b.cfg.Tools),
+		policy:    b.newRights(a.Job),
 		keys:      newCallKeys(a.Job.ID),
 		artifacts: b.newCollection(a.Job),
 		outgoing:  make(chan []byte, queueLength),

@@ -92,6 +92,8 @@ type Report struct {
 	ToolWait  time.Duration
 	Events    []Event
 	AuditHead string
+	// Policy is the digest of the operator's rules; empty without them.
+	Policy string
 }
 
 // Clock is how a conversation tells the worker when the guest's own time runs:

@@ -53,6 +53,9 @@ type Result struct {
 
 	// AuditHead is the head of the attempt's hash chain of calls, in hex.
 	AuditHead string `json:"audit_head,omitzero"`
+	// Policy is the digest of the operator's rules for tools that the attempt
+	// kept to, in hex; empty for a worker without.
+	Policy string `json:"policy,omitzero"`
 
 	// Artifacts are the files that collect named, in the guest's order. They
 	// are there for StatusOK, and for StatusGuestError by an exception: only a

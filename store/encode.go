@@ -80,6 +80,7 @@ type facts struct {
 	Isolation job.Isolated   `json:"isolation,omitzero"`
 	Artifacts []job.Artifact `json:"artifacts,omitzero"`
 	Verdict   string         `json:"verdict,omitzero"`
+	Policy    string         `json:"policy,omitzero"`
 }
 
 // resultRow fills resultShape; plain leaves out the jsonb copies.
@@ -88,7 +89,7 @@ func resultRow(r *job.Result, plain bool) ([]any, error) {
 	if err != nil {
 		return nil, fmt.Errorf("encode usage: %w", err)
 	}
-	rest, err := encodeLossy(facts{Events: r.Events, Isolation: r.Isolation, Artifacts: r.Artifacts, Verdict: r.Verdict})
+	rest, err := encodeLossy(facts{Events: r.Events, Isolation: r.Isolation, Artifacts: r.Artifacts, Verdict: r.Verdict, Policy: r.Policy})
 	if err != nil {
 		return nil, fmt.Errorf("encode facts: %w", err)
 	}

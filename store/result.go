@@ -64,7 +64,7 @@ func decodeFacts(r *job.Result, usage, rest []byte) error {
 	if err := json.Unmarshal(rest, &f); err != nil {
 		return fmt.Errorf("stored facts of job %s: %w", r.Job, err)
 	}
-	r.Events, r.Isolation, r.Artifacts, r.Verdict = f.Events, f.Isolation, f.Artifacts, f.Verdict
+	r.Events, r.Isolation, r.Artifacts, r.Verdict, r.Policy = f.Events, f.Isolation, f.Artifacts, f.Verdict, f.Policy
 	return nil
 }
 

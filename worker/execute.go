@@ -143,7 +143,7 @@ func (g *guestRun) result() *job.Result {
 	}
 	r.Stdout, r.StdoutBytes, r.StdoutTruncated = g.output.stdout.kept, g.output.stdout.total, g.output.stdout.truncated()
 	r.Stderr, r.StderrBytes, r.StderrTruncated = g.output.stderr.kept, g.output.stderr.total, g.output.stderr.truncated()
-	r.ToolCalls, r.AuditHead = g.report.ToolCalls, g.report.AuditHead
+	r.ToolCalls, r.AuditHead, r.Policy = g.report.ToolCalls, g.report.AuditHead, g.report.Policy
 	r.Events = g.events(end.status)
 	if g.bringsFiles(end) {
 		r.Artifacts = g.report.Artifacts

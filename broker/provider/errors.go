@@ -54,8 +54,8 @@ const (
 
 // reserved are the codes by which workers say what they did themselves.
 var reserved = []string{
-	"bad_name", "namespace_not_allowed", "not_granted", "unknown_tool", "no_provider", "tool_limit", "tool_time_limit",
-	"timeout", "provider_error", "bad_answer", "cancelled", "finished", "audit_failed",
+	"bad_name", "namespace_not_allowed", "not_granted", "denied", "unknown_tool", "no_provider", "tool_limit", "tool_time_limit",
+	"rate_limited", "circuit_open", "timeout", "provider_error", "bad_answer", "cancelled", "finished", "audit_failed",
 }
 
 // Reserved reports whether only a worker may fail a call with this code: a
