@@ -10,6 +10,7 @@ import (
 
 	"airlock/broker/policy"
 
+	"github.com/rs/zerolog"
 	"github.com/sony/gobreaker/v2"
 )
 
@@ -19,6 +20,7 @@ type breakers struct {
 	mu    sync.Mutex
 	known map[breakerKey]*circuit // guarded by mu, as below
 	prune int
+	log   zerolog.Logger
 }
 
 type breakerKey struct {
@@ -51,20 +53,23 @@ func (b *breakers) circuit(key breakerKey) *circuit {
 	c := b.known[key]
 	if c == nil {
 		b.forgetQuiet()
-		c = newCircuit(key.rule)
+		c = b.newCircuit(key)
 		b.known[key] = c
 	}
 	return c
 }
 
-func newCircuit(rule policy.Breaker) *circuit {
-	c := &circuit{}
+func (b *breakers) newCircuit(key breakerKey) *circuit {
+	c, rule := &circuit{}, key.rule
 	c.TwoStepCircuitBreaker = gobreaker.NewTwoStepCircuitBreaker[struct{}](gobreaker.Settings{
-		MaxRequests:   1,
-		Timeout:       cmp.Or(rule.Pause.Std(), breakerPause),
-		ReadyToTrip:   func(n gobreaker.Counts) bool { return int(n.ConsecutiveFailures) >= rule.Failures },
-		IsExcluded:    func(err error) bool { return errors.Is(err, errNoVerdict) },
-		OnStateChange: func(string, gobreaker.State, gobreaker.State) { c.since.Store(time.Now().UnixNano()) },
+		MaxRequests: 1,
+		Timeout:     cmp.Or(rule.Pause.Std(), breakerPause),
+		ReadyToTrip: func(n gobreaker.Counts) bool { return int(n.ConsecutiveFailures) >= rule.Failures },
+		IsExcluded:  func(err error) bool { return errors.Is(err, errNoVerdict) },
+		OnStateChange: func(_ string, _, now gobreaker.State) {
+			c.since.Store(time.Now().UnixNano())
+			b.log.Warn().Str(fieldNamespace, key.tool.namespace).Str(fieldTool, key.tool.name).Stringer(fieldState, now).Msg("breaker changed")
+		},
 	})
 	return c
 }

@@ -95,7 +95,10 @@ type Broker struct {
 // New makes a Broker. It starts nothing.
 func New(cfg Config) *Broker {
 	cfg = cfg.withDefaults()
-	return &Broker{cfg: cfg, checks: make(chan struct{}, runtime.GOMAXPROCS(0)), cache: cache{max: cfg.MaxCache}}
+	return &Broker{
+		cfg: cfg, checks: make(chan struct{}, runtime.GOMAXPROCS(0)),
+		breakers: breakers{log: cfg.Log}, cache: cache{max: cfg.MaxCache},
+	}
 }
 
 // Serve holds one guest's conversation on ch, on which nobody else can speak,

@@ -10,4 +10,5 @@ const (
 	fieldSchema    = "schema"
 	fieldSubject   = "subject"
 	fieldReason    = "reason"
+	fieldState     = "state"
 )

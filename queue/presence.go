@@ -36,6 +36,10 @@ type Presence struct {
 	// Decisions are how often this worker, when it led, decided what: see
 	// worker.Decisions.
 	Decisions map[string]int64 `json:"decisions,omitzero"`
+	// Policy is the digest of the operator's rules for tools, in hex;
+	// PolicyProblem says why their file as it is now is not what is in force.
+	Policy        string `json:"policy,omitzero"`
+	PolicyProblem string `json:"policy_problem,omitzero"`
 	// Rates are how many jobs of each lane it was done with per second over
 	// the last minute. Advertise sets them.
 	Rates map[string]float64 `json:"rates,omitzero"`

@@ -26,7 +26,7 @@ func (*workersCmd) Run(ctx context.Context, a *app) error {
 		return err
 	}
 	slices.SortFunc(workers, func(x, y queue.Presence) int { return strings.Compare(x.Host+x.ID, y.Host+y.ID) })
-	g := newGrid("worker", "host", "version", "busy", "since", "labels", "backend", "isolation", "images", "templates", "network", "backend version or why not")
+	g := newGrid("worker", "host", "version", "busy", "since", "labels", "policy", "backend", "isolation", "images", "templates", "network", "backend version or why not")
 	return list(a, workers, "no worker is there", g, addWorker)
 }
 
@@ -37,10 +37,10 @@ func addWorker(g grid, w queue.Presence) {
 	if w.Draining {
 		busy += " draining"
 	}
-	own := []any{w.ID, w.Host, w.Version, busy, w.Started, w.Labels}
+	own := []any{w.ID, w.Host, w.Version, busy, w.Started, w.Labels, policyOf(w)}
 	row := func(backend ...any) {
 		g.add(append(slices.Clone(own), backend...)...)
-		own = []any{"", "", "", "", "", ""}
+		own = []any{"", "", "", "", "", "", ""}
 	}
 	for _, o := range w.Offers {
 		row(o.Backend, o.Isolation, imageNames(o.Images), strings.Join(o.Templates(), " "), networkOf(o), o.Version)
@@ -51,6 +51,16 @@ func addWorker(g grid, w queue.Presence) {
 	if len(w.Offers)+len(w.Unavailable) == 0 {
 		row("none", "", "", "", "", "")
 	}
+}
+
+// policyOf is the start of the digest, and what keeps a newer file from being
+// in force.
+func policyOf(w queue.Presence) string {
+	digest := w.Policy[:min(12, len(w.Policy))]
+	if w.PolicyProblem != "" {
+		return digest + ", not its file: " + w.PolicyProblem
+	}
+	return digest
 }
 
 // imageNames shortens the IDs among the names of images, as docker does.

@@ -15,6 +15,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"airlock/backends/forkserver"
+	"airlock/broker/policy"
 	"airlock/cmd/internal/secret"
 	"airlock/job"
 )
@@ -59,6 +60,8 @@ type config struct {
 	Retain            retention     `help:"How long history is kept, such as 90d or 2160h, at least 1d; by default all is. Months that are older are dropped whole, so that up to a month more is kept, and dead letters go too; a month with a job that has not ended, or ended within that time, stays. The same for all workers." placeholder:"TIME"`
 	DrainGrace        time.Duration `help:"How long SIGTERM waits for running jobs before it hands them back." default:"60s"`
 
+	Policy string `help:"File of the operator's rules for tools, as broker/POLICY.md says; read at start, on SIGHUP, and within 10 s of a change. Without it, the grants of jobs alone decide." placeholder:"FILE"`
+
 	containerFlags
 	templateFlags
 
@@ -67,6 +70,8 @@ type config struct {
 	LogLevel string `help:"trace, debug, info, warn or error." default:"info" enum:"trace,debug,info,warn,error"`
 
 	max job.Limits
+	// rules are nil without --policy.
+	rules *policy.File
 	// warm are the templates, by name.
 	warm map[string][]string
 	// self is the leave to start this program as a launcher.
@@ -119,6 +124,9 @@ func (c *config) validate() error {
 		if strings.HasPrefix(name, job.TemplateLabel) {
 			return fmt.Errorf("--labels: %q claims a template, which only a backend that has it can; take another name", job.Printable(name, 64))
 		}
+	}
+	if err := c.readPolicy(); err != nil {
+		return err
 	}
 	warm, err := c.templates()
 	if err != nil {

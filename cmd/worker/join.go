@@ -36,6 +36,7 @@ type pool struct {
 	queue     *queue.Queue
 	store     *store.Store
 	catalogue *broker.Catalogue
+	broker    *broker.Broker
 	worker    *worker.Worker
 
 	started time.Time
@@ -68,17 +69,21 @@ func join(ctx context.Context, cfg *config, at servers, log zerolog.Logger) (*po
 		p.openTrace,
 		p.probe,
 		func(ctx context.Context) error { return p.connect(ctx, at) },
+		func(ctx context.Context) error { return p.recordPolicy(ctx, cfg.rules.Policy()) },
 	} {
 		if err := step(ctx); err != nil {
 			return nil, errors.Join(err, p.close())
 		}
 	}
 	p.catalogue = broker.NewCatalogue(p.nc, broker.CatalogueConfig{Log: p.log})
+	p.broker = broker.New(broker.Config{
+		Tools: p.tools(), Audit: p.store, Policy: cfg.rules.Policy, Log: p.log, MaxArtifacts: cfg.MaxArtifacts,
+	})
 	p.worker = worker.New(worker.Config{
 		ID:        p.id,
 		Ledger:    p.store,
 		Results:   p.queue,
-		Tools:     broker.New(broker.Config{Tools: p.tools(), Audit: p.store, Log: p.log, MaxArtifacts: cfg.MaxArtifacts}),
+		Tools:     p.broker,
 		Sandboxes: p.prober.Sandboxes(),
 		Max:       cfg.max,
 		Cancelled: func(j *job.Job) bool { return p.queue.Cancelled(j.Tenant, j) },
@@ -177,6 +182,7 @@ func (p *pool) presence() queue.Presence {
 		Slots: p.cfg.Slots, Busy: min(p.worker.Running(), p.cfg.Slots), Draining: p.draining.Load(),
 		Labels: p.cfg.Labels, Offers: p.offers(), Unavailable: p.prober.Unavailable(), Max: p.cfg.max,
 		Decisions: p.decisions.Counts(),
+		Policy: p.cfg.rules.Policy().Digest(), PolicyProblem: p.cfg.rules.Problem(),
 	}
 }
 

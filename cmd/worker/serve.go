@@ -106,6 +106,7 @@ func (p *pool) start(ctx context.Context, group *errgroup.Group) {
 	group.Go(func() error { p.prober.Run(ctx); return nil })
 	group.Go(func() error { p.advertise(ctx); return nil })
 	group.Go(func() error { p.lead(ctx); return nil })
+	group.Go(func() error { p.followPolicy(ctx); return nil })
 	group.Go(func() error { return ended(ctx, p.catalogue.Run(ctx)) })
 	group.Go(func() error { return ended(ctx, p.queue.Record(ctx, p.store.RecordQueued)) })
 	group.Go(func() error { return ended(ctx, p.queue.Answer(ctx, p.verbs())) })
