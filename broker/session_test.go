@@ -37,6 +37,9 @@ type setup struct {
 	cfg    broker.Config
 	clock  job.Clock
 	memory bool // a channel without a buffer
+	// shared, if set, is the worker that other conversations are held by too;
+	// cfg has no effect then.
+	shared *broker.Broker
 }
 
 func begin(t *testing.T, s setup) *bench {
@@ -58,7 +61,10 @@ func begin(t *testing.T, s setup) *bench {
 	} else {
 		b.Guest, host = brokertest.NewSocketGuest(t)
 	}
-	b.Running = brokertest.ServeClock(t, broker.New(s.cfg), b.attempt, host, s.clock)
+	if s.shared == nil {
+		s.shared = broker.New(s.cfg)
+	}
+	b.Running = brokertest.ServeClock(t, s.shared, b.attempt, host, s.clock)
 	return b
 }
 

@@ -65,7 +65,10 @@ func (p *Policy) check() error {
 			continue
 		}
 		var err error
-		if r.schema, err = toolschema.Parse(r.Arguments); err != nil {
+		if r.schema, err = toolschema.Parse(r.Arguments); err == nil {
+			err = checkKeywords(r.Arguments)
+		}
+		if err != nil {
 			return fmt.Errorf("rules[%d].arguments: not a schema that can be used: %w", i, err)
 		}
 	}
