@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -38,35 +37,34 @@ type service struct {
 
 // checkedTool is what became of an announcement: tool, or a refusal.
 type checkedTool struct {
-	tool *Tool
-	used bool // in the last round
+	tool    *Tool
+	refused *Refused
+	used    bool // in the last round
 }
 
-// ask collects one round of announcements, by tool, in a stable order.
-func (c *Catalogue) ask(ctx context.Context) (map[toolName][]*Tool, error) {
-	services, err := c.collect(ctx)
+// ask collects one round of announcements, by tool, in a stable order, and
+// those that were refused.
+func (c *Catalogue) ask(ctx context.Context) (map[toolName][]*Tool, []Refused, error) {
+	answers, err := c.collect(ctx)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	slices.SortFunc(services, func(a, b service) int { return strings.Compare(a.ID, b.ID) })
-	found := map[toolName][]*Tool{}
-	for _, s := range services {
-		for _, e := range s.Endpoints {
-			if !strings.HasPrefix(e.Subject, provider.SubjectPrefix) {
-				continue // another kind of service
+	found, refused := map[toolName][]*Tool{}, refusals{}
+	for _, s := range c.hear(answers) {
+		for _, o := range s.offers {
+			if o.tool == nil {
+				refused.add(*o.refused)
+				continue
 			}
-			if t := c.check(e.Subject, e.Metadata); t != nil {
-				name := toolName{t.Namespace, t.Name}
-				found[name] = append(found[name], t)
-			}
+			name := toolName{o.tool.Namespace, o.tool.Name}
+			found[name] = append(found[name], o.tool)
 		}
 	}
-	c.forgetUnused()
-	return found, nil
+	return found, refused.list(), nil
 }
 
 // collect asks all micro services at once and takes the answers as they come.
-func (c *Catalogue) collect(ctx context.Context) ([]service, error) {
+func (c *Catalogue) collect(ctx context.Context) ([][]byte, error) {
 	if !c.nc.IsConnected() {
 		return nil, errors.New("not connected to NATS")
 	}
@@ -81,24 +79,19 @@ func (c *Catalogue) collect(ctx context.Context) ([]service, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, lastAnswer)
 	defer cancel()
-	var services []service
-	for wait := firstAnswer; len(services) < maxServices; wait = nextAnswer {
+	var answers [][]byte
+	for wait := firstAnswer; len(answers) < maxServices; wait = nextAnswer {
 		msg, err := next(ctx, sub, wait)
 		if err != nil {
 			// Slow providers are no reason to forget the quick ones.
-			if len(services) == 0 && !errors.Is(err, nats.ErrNoResponders) {
+			if len(answers) == 0 && !errors.Is(err, nats.ErrNoResponders) {
 				return nil, err
 			}
 			break
 		}
-		s, err := decodeService(msg.Data)
-		if err != nil {
-			c.cfg.Log.Debug().Err(err).Msg("announcement not read")
-			continue
-		}
-		services = append(services, s)
+		answers = append(answers, msg.Data)
 	}
-	return services, nil
+	return answers, nil
 }
 
 func next(ctx context.Context, sub *nats.Subscription, wait time.Duration) (*nats.Msg, error) {
@@ -115,32 +108,26 @@ func decodeService(data []byte) (s service, err error) {
 }
 
 // check turns an announcement into a tool, or logs once why not.
-func (c *Catalogue) check(subject string, metadata map[string]string) *Tool {
+func (c *Catalogue) check(subject string, metadata map[string]string) checkedTool {
 	key := announcementKey(subject, metadata)
 	known, ok := c.checked[key]
 	if !ok {
-		tool, err := announcedTool(subject, metadata)
-		if err != nil {
-			c.cfg.Log.Warn().Str(fieldSubject, job.Printable(subject, 200)).Str(fieldReason, job.Printable(err.Error(), 500)).Msg("tool refused")
-		} else {
-			c.cfg.Log.Info().Str(fieldNamespace, tool.Namespace).Str(fieldTool, tool.Name).Str(fieldSchema, tool.Digest).Msg("tool found")
-		}
-		known.tool = tool
+		known = c.judge(subject, metadata)
 	}
 	known.used = true
 	c.checked[key] = known
-	return known.tool
+	return known
 }
 
-func (c *Catalogue) forgetUnused() {
-	for key, known := range c.checked {
-		if !known.used {
-			delete(c.checked, key)
-			continue
-		}
-		known.used = false
-		c.checked[key] = known
+func (c *Catalogue) judge(subject string, metadata map[string]string) checkedTool {
+	tool, err := announcedTool(subject, metadata)
+	if err != nil {
+		no := &Refused{Subject: job.Printable(subject, 200), Reason: job.Printable(err.Error(), 500), Providers: 1}
+		c.tellRefused(no)
+		return checkedTool{refused: no}
 	}
+	c.cfg.Log.Info().Str(fieldNamespace, tool.Namespace).Str(fieldTool, tool.Name).Str(fieldSchema, tool.Digest).Msg("tool found")
+	return checkedTool{tool: tool}
 }
 
 var toolMetadata = []string{

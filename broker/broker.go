@@ -24,7 +24,11 @@ type Config struct {
 	// Policy, if set, is asked once for each conversation, which keeps what
 	// it got: nil is no policy.
 	Policy func() *policy.Policy
-	Log    zerolog.Logger
+	// MustAsk says which calls wait for a person; nil is none. Approvals has
+	// persons decide; without it such calls are refused.
+	MustAsk   MustAsk
+	Approvals Approvals
+	Log       zerolog.Logger
 
 	// HelloTimeout is how long a guest may take to say hello: 20 s.
 	HelloTimeout time.Duration

@@ -46,7 +46,13 @@ func (k *callKeys) next(namespace, name string, arguments jsontext.Value) string
 // abridged is what the audit keeps of the arguments of a refused call: all, or
 // their size and digest.
 func abridged(arguments jsontext.Value) jsontext.Value {
-	if len(arguments) <= maxRefusedArguments {
+	return Abridge(arguments, maxRefusedArguments)
+}
+
+// Abridge returns the document, or its size and digest if it is larger than
+// max bytes.
+func Abridge(arguments jsontext.Value, max int) jsontext.Value {
+	if len(arguments) <= max {
 		return arguments
 	}
 	sum := sha256.Sum256(arguments)

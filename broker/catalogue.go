@@ -38,10 +38,11 @@ func (n toolName) compare(other toolName) int {
 	return cmp.Or(cmp.Compare(n.namespace, other.namespace), cmp.Compare(n.name, other.name))
 }
 
-// entry is a known tool and when it was last announced.
+// entry is a known tool, when it was last announced, and by how many.
 type entry struct {
-	tool *Tool
-	seen int // the round
+	tool      *Tool
+	seen      int // the round
+	providers int
 }
 
 // Catalogue knows the tools that NATS micro services offer at subjects
@@ -53,12 +54,16 @@ type Catalogue struct {
 	inbox inbox
 	// asking holds a token while providers are being asked.
 	asking chan struct{}
-	// checked remembers what became of announcements. It is used by whoever
-	// holds asking.
+	// checked remembers what became of announcements, and heard what of whole
+	// answers. They are used by whoever holds asking.
 	checked map[string]checkedTool
+	heard   map[digestKey]heardService
+	// told counts the refusals of a round that the log was given.
+	told int
 
 	mu      sync.RWMutex
 	entries map[toolName]entry // guarded by mu, as all below
+	refused []Refused
 	round   int
 	asked   time.Time
 }
@@ -75,7 +80,7 @@ func NewCatalogue(nc *nats.Conn, cfg CatalogueConfig) *Catalogue {
 	cfg.OnDemand = cmp.Or(cfg.OnDemand, time.Second)
 	return &Catalogue{
 		nc: nc, cfg: cfg, inbox: inbox{nc: nc}, asking: make(chan struct{}, 1),
-		checked: map[string]checkedTool{}, entries: map[toolName]entry{},
+		checked: map[string]checkedTool{}, heard: map[digestKey]heardService{}, entries: map[toolName]entry{},
 	}
 }
 
@@ -170,12 +175,12 @@ func (c *Catalogue) refresh(ctx context.Context, freshness time.Duration) {
 	if c.fresh(freshness) {
 		return
 	}
-	announced, err := c.ask(ctx)
+	announced, refused, err := c.ask(ctx)
 	if err != nil {
 		c.cfg.Log.Debug().Err(err).Msg("providers not asked")
 		return
 	}
-	c.merge(announced)
+	c.merge(announced, refused)
 }
 
 func (c *Catalogue) fresh(freshness time.Duration) bool {
@@ -186,22 +191,28 @@ func (c *Catalogue) fresh(freshness time.Duration) bool {
 
 // merge takes one round of announcements. Where instances differ, what was
 // known stays for as long as one of them announces it: calls reach them all.
-func (c *Catalogue) merge(announced map[toolName][]*Tool) {
+func (c *Catalogue) merge(announced map[toolName][]*Tool, refused []Refused) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.round++
 	c.asked = time.Now()
+	c.refused = refused
 	for name, tools := range announced {
 		e, known := c.entries[name]
 		if !known && len(c.entries) >= maxTools {
+			c.refuse(tools[0], len(tools))
 			continue
 		}
 		if !slices.Contains(tools, e.tool) {
 			e.tool = tools[0]
 		}
-		c.entries[name] = entry{e.tool, c.round}
+		c.entries[name] = entry{e.tool, c.round, len(tools)}
 	}
 	for name, e := range c.entries {
+		if e.seen != c.round && e.providers > 0 {
+			e.providers = 0
+			c.entries[name] = e
+		}
 		if c.round-e.seen >= keepRefreshes {
 			delete(c.entries, name)
 			c.cfg.Log.Info().Str(fieldNamespace, name.namespace).Str(fieldTool, name.name).Msg("tool gone")

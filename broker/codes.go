@@ -26,6 +26,8 @@ const (
 	CodeCancelled           Code = "cancelled"
 	CodeFinished            Code = "finished"
 	CodeAuditFailed         Code = "audit_failed"
+	CodeApprovalDenied      Code = "approval_denied"
+	CodeApprovalExpired     Code = "approval_expired"
 )
 
 // Codes lists all of them, in the order they are documented.
@@ -34,6 +36,7 @@ func Codes() []Code {
 		CodeBadName, CodeNamespaceNotAllowed, CodeNotGranted, CodeDenied, CodeUnknownTool, CodeNoProvider,
 		CodeBadArguments, CodeToolLimit, CodeToolTimeLimit, CodeRateLimited, CodeCircuitOpen, CodeTooLarge, CodeTimeout,
 		CodeProviderError, CodeBadAnswer, CodeCancelled, CodeFinished, CodeAuditFailed,
+		CodeApprovalDenied, CodeApprovalExpired,
 	}
 }
 

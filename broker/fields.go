@@ -11,4 +11,5 @@ const (
 	fieldSubject   = "subject"
 	fieldReason    = "reason"
 	fieldState     = "state"
+	fieldCount     = "count"
 )

@@ -46,6 +46,13 @@ func (f *flight) run(ctx, calls context.Context) {
 		f.refuse(ctx, no)
 		return
 	}
+	if no, err := f.approve(calls); err != nil {
+		f.unrecorded(ctx, calls, err)
+		return
+	} else if no != nil {
+		f.refuse(ctx, no)
+		return
+	}
 	left, no := f.s.letThrough(f)
 	if no != nil {
 		f.refuse(ctx, no)

@@ -195,14 +195,18 @@ func TestOddTools(t *testing.T) {
 	if tools := catalogue.Tools(t.Context()); len(tools) != 1 {
 		t.Errorf("got %d tools, want the good one", len(tools))
 	}
-	refused := 0
-	for line := range bytes.Lines(log.Bytes()) {
-		if bytes.Contains(line, []byte("tool refused")) && bytes.Contains(line, []byte(`"reason":"`)) {
-			refused++
+	refused := catalogue.Refused()
+	for _, no := range refused {
+		if no.Reason == "" || no.Providers != 1 || no.Subject != job.Printable(no.Subject, 300) || !strings.HasPrefix(no.Subject, "tools.") {
+			t.Errorf("got refusal %+v, want a printable subject and a reason", no)
 		}
 	}
-	if refused != odd {
-		t.Errorf("got %d refusals with a reason, want %d", refused, odd)
+	if len(refused) != odd {
+		t.Errorf("got %d refusals, want %d", len(refused), odd)
+	}
+	// Whoever announces much must not write the worker's log.
+	if told := bytes.Count(log.Bytes(), []byte("tool refused")); told != 20 || !bytes.Contains(log.Bytes(), fmt.Appendf(nil, `"count":%d`, odd-told)) {
+		t.Errorf("got %d lines about refusals, want 20 and the number of the others:\n%.3000s", told, log.Bytes())
 	}
 }
 

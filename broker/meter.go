@@ -55,6 +55,13 @@ func (m *meter) end() {
 	}
 }
 
+// usedUp reports whether begin would open nothing.
+func (m *meter) usedUp() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.expired
+}
+
 func (m *meter) runOut() {
 	m.mu.Lock()
 	m.expired = true

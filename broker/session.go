@@ -76,6 +76,7 @@ type session struct {
 	open    map[uint64]bool // guarded by mu: the ids of open requests
 	carried int             // guarded by mu: the calls that policy let through
 	quotas  quotas          // guarded by mu: what the operator's rules left of them
+	asked   int             // guarded by mu: the calls that persons were asked about
 	report  job.Report      // guarded by mu
 	lost    error           // guarded by mu: why the audit is not whole
 }

@@ -21,6 +21,9 @@ var (
 	// ErrRefused is wrapped by Attach's error when the server does not let
 	// this user act for the tenant.
 	ErrRefused = errors.New("the nats server refuses this user to act for the tenant: use the tenant's own credentials")
+	// ErrNoApprover is wrapped by Decide's error when the server does not let
+	// this user decide for the tenant.
+	ErrNoApprover = errors.New("the nats server does not let this user decide about the tenant's calls: use the credentials of its approver")
 	// ErrOverQuota is wrapped by Submit's error when the tenant has as many
 	// jobs in the lane and priority, waiting or running, as it may. Mostly it
 	// is a *QuotaError, with the numbers.

@@ -81,18 +81,28 @@ func (q *Queue) probeRights(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("attach: %w", err)
 	}
-	if err := q.nc.Publish(subject, nil); err != nil {
+	allowed, err := q.mayAsk(ctx, subject)
+	if err != nil {
 		return fmt.Errorf("attach: %w", err)
+	}
+	if !allowed {
+		return fmt.Errorf("attach as tenant %s: %w", q.cfg.Tenant, ErrRefused)
+	}
+	return nil
+}
+
+// mayAsk finds out whether the server lets the user publish at a subject.
+func (q *Queue) mayAsk(ctx context.Context, subject string) (bool, error) {
+	if err := q.nc.Publish(subject, nil); err != nil {
+		return false, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	if err := q.nc.FlushWithContext(ctx); err != nil {
-		return fmt.Errorf("attach: %w", err)
+		return false, err
 	}
-	if err := q.nc.LastError(); errors.Is(err, nats.ErrPermissionViolation) && strings.Contains(err.Error(), `"`+subject+`"`) {
-		return fmt.Errorf("attach as tenant %s: %w", q.cfg.Tenant, ErrRefused)
-	}
-	return nil
+	err := q.nc.LastError()
+	return !errors.Is(err, nats.ErrPermissionViolation) || !strings.Contains(err.Error(), `"`+subject+`"`), nil
 }
 
 func decodeQuestion(request []byte, into any) error {

@@ -29,6 +29,7 @@ const (
 	recorderName = "recorder"
 	controlGroup = "control"
 	fleetGroup   = "fleet"
+	decideGroup  = "approval"
 
 	prefixJobs    = "jobs"
 	prefixQueued  = "queued"
@@ -38,6 +39,9 @@ const (
 	prefixFleet   = "fleet"
 	prefixBlobs   = "blobs"
 	prefixOutputs = "outputs"
+
+	prefixApproval = "approval"
+	prefixDecided  = "decided"
 
 	// inboxPrefix begins every inbox: the usual _INBOX.<random>, and the
 	// _INBOX.<user>.<random> of who logs in under a name.

@@ -11,7 +11,7 @@ import (
 // Role is what a user of the NATS server is there for.
 type Role string
 
-// The roles. A submitter and an analyst are of one tenant, a provider is of one
+// The roles. A submitter, an approver and an analyst are of one tenant, a provider is of one
 // namespace; the others are of nothing.
 const (
 	// RoleWorker runs jobs of every tenant and is trusted with them.
@@ -20,6 +20,10 @@ const (
 	RoleSubmitter Role = "submitter"
 	// RoleProvider answers the calls of its namespace's tools.
 	RoleProvider Role = "provider"
+	// RoleApprover decides about its tenant's tool calls that wait for a
+	// person. A submitter cannot: what submits jobs shall not let their calls
+	// through.
+	RoleApprover Role = "approver"
 	// RoleAnalyst hears of its tenant's results as they are announced, and
 	// can send nothing. Its history it asks of Postgres.
 	RoleAnalyst Role = "analyst"
@@ -53,7 +57,7 @@ func (u User) Name() string {
 
 func (u User) check() error {
 	switch u.Role {
-	case RoleSubmitter, RoleAnalyst:
+	case RoleSubmitter, RoleApprover, RoleAnalyst:
 		if !job.ValidName(u.Of) {
 			return fmt.Errorf("%s: tenant %q is no valid name", u.Role, job.Printable(u.Of, 80))
 		}
@@ -83,6 +87,8 @@ func (u User) Permissions() (Permissions, error) {
 		p.worker()
 	case RoleSubmitter:
 		p.submitter(u.Of)
+	case RoleApprover:
+		p.approver(u.Of)
 	case RoleProvider:
 		p.provider(u.Of, u.Name())
 	case RoleAnalyst:
@@ -119,6 +125,18 @@ func (p *Permissions) submitter(tenant string) {
 	p.watch(bucketLanes)
 	p.watch(bucketWorkers)
 	p.results(tenant)
+}
+
+// approver may see what waits for a person, and decide; of the queue it needs
+// what attaching to it takes.
+func (p *Permissions) approver(tenant string) {
+	p.publish(
+		strings.Join([]string{prefixControl, tenant, verbApprovals}, "."),
+		strings.Join([]string{prefixApproval, tenant, verbDecide}, "."),
+		strings.Join([]string{prefixFleet, tenant, fleetLanes}, "."),
+	)
+	p.watch(bucketLanes)
+	p.watch(bucketWorkers)
 }
 
 // results reads the announcements of a tenant, or of all. The filter stands in
@@ -176,11 +194,14 @@ func (p *Permissions) worker() {
 		inboxPrefix+".>", job.ToolSubject("*", "*"), job.ToolCancel("*"), "$SRV.INFO",
 		// What a health check asks, as the worker that it is of.
 		prefixFleet+".*."+fleetLanes,
+		prefixDecided+".*",
 	)
 	p.Subscribe = append(p.Subscribe,
 		prefixBell+".*.*.*",
 		questionFilter(prefixControl)+" "+controlGroup,
 		questionFilter(prefixFleet)+" "+fleetGroup,
+		questionFilter(prefixApproval)+" "+decideGroup,
+		prefixDecided+".*",
 	)
 }
 

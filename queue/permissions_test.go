@@ -70,7 +70,7 @@ func TestEachRoleIsRefusedWhatIsNotItsOwn(t *testing.T) {
 	for user, c := range map[string]struct{ allowed, refused []attempt }{
 		"submitter-a": {
 			allowed: []attempt{
-				pub("jobs.any.normal.a"), pub("control.a.status"), pub("fleet.a.lane"), pub("blobs.a." + digest + ".0"),
+				pub("jobs.any.normal.a"), pub("control.a.status"), pub("control.a.approvals"), pub("control.a.tools"), pub("fleet.a.lane"), pub("blobs.a." + digest + ".0"),
 				pub("$KV.KEYS.a." + digest), pub("$KV.CANCELS.a.job." + id), pub("$JS.API.CONSUMER.CREATE.RESULTS.x.results.a.*.*"),
 				pub("$JS.API.CONSUMER.CREATE.RESULTS.x.results.a.batch." + id), sub("_INBOX.submitter-a.>"),
 			},
@@ -86,6 +86,8 @@ func TestEachRoleIsRefusedWhatIsNotItsOwn(t *testing.T) {
 				pub("$JS.API.CONSUMER.CREATE.KV_CANCELS.x.$KV.CANCELS.>"), pub("$JS.API.CONSUMER.CREATE.KV_CANCELS.x.$KV.CANCELS.a.>"),
 				pub("$JS.API.STREAM.INFO.JOBS"), pub("$JS.API.STREAM.INFO.KV_KEYS"), pub("$JS.API.STREAM.INFO.KV_CANCELS"), pub("$JS.API.STREAM.INFO.RESULTS"),
 				pub("$JS.API.CONSUMER.DELETE.JOBS.any=normal=a"), pub("$JS.API.CONSUMER.MSG.NEXT.JOBS.any=normal=a"), pub("$JS.API.CONSUMER.CREATE.JOBS.x.jobs.*.*.*"), pub("$JS.ACK.JOBS.any=normal=a.1.1.1.1.0"),
+				// what a person decides
+				pub("approval.a.decide"), pub("approval.b.decide"), pub("decided." + id), sub("decided.*"), sub("approval.*.* approval"),
 				// tools
 				pub("tools.math.add"), sub("tools.math.add"), sub("tools.math.add q"), pub("$SRV.INFO"), sub("$SRV.INFO"),
 				// others' inboxes
@@ -95,10 +97,10 @@ func TestEachRoleIsRefusedWhatIsNotItsOwn(t *testing.T) {
 		"worker": {
 			allowed: []attempt{
 				pub("jobs.any.normal.b"), pub("results.b._." + id), pub("tools.math.add"), pub("$SRV.INFO"), pub("_INBOX.submitter-b.x"),
-				pub("$JS.ACK.JOBS.any=normal=a.1.1.1.1.0"), sub("control.*.* control"), sub("fleet.*.* fleet"), sub("bell.any.*.*"), sub("_INBOX.worker.x"),
+				pub("$JS.ACK.JOBS.any=normal=a.1.1.1.1.0"), sub("control.*.* control"), sub("fleet.*.* fleet"), sub("approval.*.* approval"), pub("decided." + id), sub("decided.*"), sub("bell.any.*.*"), sub("_INBOX.worker.x"),
 			},
 			refused: []attempt{
-				sub("_INBOX.submitter-a.>"), sub("control.*.*"), sub("control.*.* other"), sub("fleet.*.*"), sub("tools.math.add"), sub("tools.math.add q"),
+				sub("_INBOX.submitter-a.>"), sub("control.*.*"), sub("control.*.* other"), sub("fleet.*.*"), sub("approval.*.*"), pub("approval.a.decide"), sub("tools.math.add"), sub("tools.math.add q"),
 				sub("$SRV.INFO"), pub("control.a.status"), pub("fleet.a.blob"), pub("$JS.API.STREAM.DELETE.KV_LANES"), pub("$JS.API.CONSUMER.DELETE.RESULTS.x"),
 			},
 		},
@@ -110,14 +112,26 @@ func TestEachRoleIsRefusedWhatIsNotItsOwn(t *testing.T) {
 			refused: []attempt{
 				sub("tools.math.add"), sub("tools.other.add q"), sub("tools.*.* q"), sub("tools.> q"), sub("$SRV.INFO.other"), sub("$SRV.>"),
 				pub("tools.math.add"), pub("tools.other.add"), pub("_INBOX.worker.x"), pub("_INBOX.submitter-a.x"), pub("jobs.any.normal.a"),
-				pub("results.a._." + id), pub("control.a.status"), pub("fleet.a.blob"), pub("$KV.WORKERS.w1"), pub("$KV.LANES.any"), pub("$SRV.INFO"),
+				pub("results.a._." + id), pub("control.a.status"), pub("approval.a.decide"), pub("decided." + id), pub("fleet.a.blob"), pub("$KV.WORKERS.w1"), pub("$KV.LANES.any"), pub("$SRV.INFO"),
 				pub("$JS.API.STREAM.INFO.KV_WORKERS"), pub("$JS.API.STREAM.INFO.JOBS"), sub("_INBOX.worker.>"), sub("_INBOX.worker.tools.>"), sub("results.a.*.*"),
+			},
+		},
+		"approver-a": {
+			allowed: []attempt{
+				pub("approval.a.decide"), pub("control.a.approvals"), pub("fleet.a.lanes"), sub("_INBOX.approver-a.x"),
+				pub("$JS.API.STREAM.INFO.KV_LANES"), pub("$JS.API.STREAM.INFO.KV_WORKERS"),
+			},
+			refused: []attempt{
+				pub("approval.b.decide"), pub("approval.a.other"), pub("control.a.status"), pub("control.a.cancel"), pub("control.b.approvals"), pub("fleet.a.key"),
+				pub("fleet.a.blob"), pub("decided." + id), sub("decided.*"), sub("approval.*.* approval"), pub("jobs.any.normal.a"), pub("results.a._." + id),
+				pub("$KV.CANCELS.a.job." + id), pub("$KV.KEYS.a." + digest), pub("$JS.API.CONSUMER.CREATE.RESULTS.x.results.a.*.*"), sub("results.a.*.*"),
+				pub("tools.math.add"), sub("_INBOX.worker.>"), sub("_INBOX.submitter-a.>"), pub("_INBOX.worker.x"),
 			},
 		},
 		"analyst-a": {
 			allowed: []attempt{sub("results.a.*.*"), sub("results.a.batch.*"), sub("_INBOX.analyst-a.x")},
 			refused: []attempt{
-				sub("results.b.*.*"), pub("jobs.any.normal.a"), pub("results.a._." + id), pub("control.a.status"), pub("fleet.a.blob"), pub("anything"),
+				sub("results.b.*.*"), pub("jobs.any.normal.a"), pub("results.a._." + id), pub("control.a.status"), pub("control.a.approvals"), pub("approval.a.decide"), pub("fleet.a.blob"), pub("anything"),
 				pub("_INBOX.worker.x"), pub("$JS.API.CONSUMER.CREATE.RESULTS.x.results.a.*.*"), pub("$JS.API.STREAM.INFO.KV_WORKERS"), pub("tools.math.add"),
 			},
 		},
@@ -193,7 +207,7 @@ func TestUsersAreChecked(t *testing.T) {
 	t.Parallel()
 	for _, u := range []queue.User{
 		{}, {Role: "root"}, {Role: queue.RoleSubmitter}, {Role: queue.RoleSubmitter, Of: "*"}, {Role: queue.RoleSubmitter, Of: "a.b"},
-		{Role: queue.RoleProvider, Of: ">"}, {Role: queue.RoleProvider, Of: "1x"}, {Role: queue.RoleWorker, Of: "a"}, {Role: queue.RoleAnalyst, Of: "*"},
+		{Role: queue.RoleProvider, Of: ">"}, {Role: queue.RoleProvider, Of: "1x"}, {Role: queue.RoleWorker, Of: "a"}, {Role: queue.RoleApprover}, {Role: queue.RoleApprover, Of: "a.b"}, {Role: queue.RoleAnalyst, Of: "*"},
 	} {
 		if p, err := u.Permissions(); err == nil {
 			t.Errorf("got permissions %v for %+v, want an error", p, u)

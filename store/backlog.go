@@ -104,5 +104,9 @@ func (s *Store) Sweep(ctx context.Context) (int, error) {
 	orphans, err := s.exec(ctx, "sweep announcements", `
 		DELETE FROM announcements n
 		WHERE n.ended_at < now() - interval '1 hour' AND NOT EXISTS (SELECT FROM jobs j WHERE j.id = n.job)`)
-	return int(workers.RowsAffected() + orphans.RowsAffected()), err
+	if err != nil {
+		return 0, err
+	}
+	approvals, err := s.settleApprovals(ctx)
+	return int(workers.RowsAffected()+orphans.RowsAffected()) + approvals, err
 }

@@ -182,7 +182,7 @@ func (p *pool) presence() queue.Presence {
 		Slots: p.cfg.Slots, Busy: min(p.worker.Running(), p.cfg.Slots), Draining: p.draining.Load(),
 		Labels: p.cfg.Labels, Offers: p.offers(), Unavailable: p.prober.Unavailable(), Max: p.cfg.max,
 		Decisions: p.decisions.Counts(),
-		Policy: p.cfg.rules.Policy().Digest(), PolicyProblem: p.cfg.rules.Problem(),
+		Policy:    p.cfg.rules.Policy().Digest(), PolicyProblem: p.cfg.rules.Problem(),
 	}
 }
 

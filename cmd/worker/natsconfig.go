@@ -26,6 +26,7 @@ type natsConfigCommand struct {
 	Out       string   `help:"Directory to write nats.conf and one <user>.url per user into, for AIRLOCK_NATS=file:…. Passwords that are there stay. Without it the configuration is printed, and takes the passwords from its environment." placeholder:"DIR"`
 	Submitter []string `help:"Tenant that gets a submitter; may be repeated." default:"default" placeholder:"TENANT"`
 	Provider  []string `help:"Namespace of tools that gets a provider; may be repeated." placeholder:"NAMESPACE"`
+	Approver  []string `help:"Tenant that gets an approver, who decides about its tool calls that wait for a person; may be repeated." placeholder:"TENANT"`
 	Analyst   []string `help:"Tenant whose announced results an analyst hears; may be repeated." placeholder:"TENANT"`
 	Rotate    []string `help:"User that gets a new password, such as submitter-default; may be repeated." placeholder:"USER"`
 
@@ -90,7 +91,7 @@ func (c *natsConfigCommand) users() []queue.User {
 	for _, group := range []struct {
 		role queue.Role
 		of   []string
-	}{{queue.RoleSubmitter, c.Submitter}, {queue.RoleProvider, c.Provider}, {queue.RoleAnalyst, c.Analyst}} {
+	}{{queue.RoleSubmitter, c.Submitter}, {queue.RoleApprover, c.Approver}, {queue.RoleProvider, c.Provider}, {queue.RoleAnalyst, c.Analyst}} {
 		for _, of := range slices.Sorted(slices.Values(group.of)) {
 			users = append(users, queue.User{Role: group.role, Of: of})
 		}

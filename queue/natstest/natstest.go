@@ -48,6 +48,7 @@ func users(tenants []string) []queue.Login {
 	}
 	for _, tenant := range append(slices.Clone(Tenants), tenants...) {
 		logins = append(logins, queue.Login{User: queue.User{Role: queue.RoleSubmitter, Of: tenant}},
+			queue.Login{User: queue.User{Role: queue.RoleApprover, Of: tenant}},
 			queue.Login{User: queue.User{Role: queue.RoleAnalyst, Of: tenant}})
 	}
 	for i := range logins {
