@@ -21,10 +21,6 @@ type Approvals interface {
 	Ask(ctx context.Context, a *job.Attempt, c job.Call, within time.Duration) (job.Approval, error)
 }
 
-// MustAsk says whether a tenant's calls of a tool wait for a person, and how
-// long; zero is DefaultApproveWithin.
-type MustAsk func(tenant, namespace, name string) (within time.Duration, ask bool)
-
 // DefaultApproveWithin is how long a call waits where no rule says.
 const DefaultApproveWithin = time.Hour
 
@@ -32,14 +28,13 @@ const DefaultApproveWithin = time.Hour
 // guest's clock stands still as it does for any open call; tool time does too,
 // since the call does not count as begun.
 func (f *flight) approve(calls context.Context) (*refusal, error) {
-	within, ask := f.s.mustAsk(f.call.Namespace, f.call.Name)
-	if !ask {
+	if f.rule == nil || !f.rule.Approve {
 		return nil, nil
 	}
 	if no := f.s.mayAsk(); no != nil {
 		return no, nil
 	}
-	decided, err := f.s.b.cfg.Approvals.Ask(calls, f.s.attempt, f.call, within)
+	decided, err := f.s.b.cfg.Approvals.Ask(calls, f.s.attempt, f.call, cmp.Or(f.rule.ApproveWithin.Std(), DefaultApproveWithin))
 	switch {
 	case errors.Is(err, job.ErrFenced):
 		return nil, err
@@ -74,14 +69,6 @@ func because(reason string) string {
 		return ""
 	}
 	return ": " + reason
-}
-
-func (s *session) mustAsk(namespace, name string) (time.Duration, bool) {
-	if s.b.cfg.MustAsk == nil {
-		return 0, false
-	}
-	within, ask := s.b.cfg.MustAsk(s.attempt.Job.Tenant, namespace, name)
-	return cmp.Or(within, DefaultApproveWithin), ask
 }
 
 // mayAsk refuses what no decision could let through, and takes one request out

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"airlock/broker"
+	"airlock/broker/policy"
 	"airlock/job"
 )
 
@@ -42,12 +43,17 @@ func (p *people) Ask(ctx context.Context, _ *job.Attempt, c job.Call, within tim
 }
 
 // adds must be approved, echoes need not.
-func adds(_, _, name string) (time.Duration, bool) { return 0, name == "add" }
+func adds() *policy.Policy {
+	return &policy.Policy{Rules: []policy.Rule{
+		{Tenant: policy.Any, Namespace: policy.Any, Name: "add", Approve: true},
+		{Tenant: policy.Any, Namespace: policy.Any, Name: policy.Any},
+	}}
+}
 
 func asking(t *testing.T, edits ...func(*job.Job)) (*bench, *people) {
 	t.Helper()
 	p := newPeople()
-	b := begin(t, setup{edits: edits, cfg: broker.Config{MustAsk: adds, Approvals: p}})
+	b := begin(t, setup{edits: edits, cfg: broker.Config{Policy: adds, Approvals: p}})
 	b.Hello()
 	return b, p
 }
@@ -168,7 +174,7 @@ func TestTheClocksStandStillWhileAPersonThinks(t *testing.T) {
 	p := newPeople()
 	const limit = 100 * time.Millisecond
 	b := begin(t, setup{
-		cfg:   broker.Config{MustAsk: adds, Approvals: p},
+		cfg:   broker.Config{Policy: adds, Approvals: p},
 		edits: []func(*job.Job){func(j *job.Job) { j.Limits.ToolTime = job.Duration(limit) }},
 		clock: job.Clock{Pause: func() { open.Add(1) }, Resume: func() { open.Add(-1) }},
 	})
@@ -201,7 +207,7 @@ func TestARequestThatCannotBeRecorded(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			b := begin(t, setup{cfg: broker.Config{MustAsk: adds, Approvals: tt.people}})
+			b := begin(t, setup{cfg: broker.Config{Policy: adds, Approvals: tt.people}})
 			b.Hello()
 			b.Call(1, "math.add", sum)
 			if tt.want != nil {

@@ -24,9 +24,8 @@ type Config struct {
 	// Policy, if set, is asked once for each conversation, which keeps what
 	// it got: nil is no policy.
 	Policy func() *policy.Policy
-	// MustAsk says which calls wait for a person; nil is none. Approvals has
-	// persons decide; without it such calls are refused.
-	MustAsk   MustAsk
+	// Approvals has people decide about the calls that the policy wants
+	// approved; without it these are refused.
 	Approvals Approvals
 	Log       zerolog.Logger
 

@@ -26,7 +26,7 @@ const (
 
 // CallRef names one call: it is written JOB/ATTEMPT/SEQ.
 type CallRef struct {
-	Job     ID  `json:"job"`
+	Job     ID  `json:"job,omitzero"`
 	Attempt int `json:"attempt"`
 	Seq     int `json:"seq"`
 }

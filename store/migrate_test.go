@@ -125,9 +125,16 @@ func TestWorkerRoleSuffices(t *testing.T) {
 	f.ended(a, endOf(c, job.CallCancelled))
 	f.ended(a, endOf(c, job.CallLate))
 	f.ended(a, endOf(callOf(a, 2), job.CallRefused))
+	waits := f.asks(a, 3, time.Hour)
+	decided := second(f.Decide(t.Context(), "acme", yes(waits)))
 	f.retry(a, 0)
 	ctx := t.Context()
 	for name, err := range map[string]error{
+		"decide":      decided,
+		"decisions":   second(f.Decisions(ctx, []job.CallRef{waits})),
+		"gone":        f.ApprovalGone(ctx, waits),
+		"approvals":   second(f.Approvals(ctx, "acme", true, 10)),
+		"tool stats":  second(f.ToolStats(ctx, "acme", "", time.Now().Add(-time.Hour))),
 		"requeue":     second(f.Requeue(ctx, "acme", j.ID)),
 		"take due":    second(f.TakeDue(ctx, 10)),
 		"republished": f.Republished(ctx, j.ID, 2),
@@ -164,6 +171,10 @@ func TestAuditCannotBeRewritten(t *testing.T) {
 	result.Artifacts = []job.Artifact{kept("a", "x")}
 	f.finish(a, result)
 	_ = running
+	asked := f.asks(running, 1, time.Hour)
+	if _, err := f.Decide(t.Context(), "acme", job.Decision{CallRef: asked, By: "ann", Deny: true}); err != nil {
+		t.Fatal(err)
+	}
 	for _, role := range []string{"airlock_worker", "owner"} {
 		url := f.url
 		if role != "owner" {
@@ -178,6 +189,9 @@ func TestAuditCannotBeRewritten(t *testing.T) {
 			`DELETE FROM tool_calls`,
 			`DELETE FROM attempts`,
 			`DELETE FROM artifacts`,
+			`DELETE FROM approvals`,
+			`UPDATE approvals SET decision = 'approved'`,
+			`UPDATE approvals SET arguments = '{}'`,
 			`UPDATE artifacts SET content = 'x'`,
 			`UPDATE tool_calls SET state = 'failed' WHERE state = 'ok'`,
 			`UPDATE tool_calls SET answer = 'x' WHERE state = 'ok'`,

@@ -85,7 +85,7 @@ func codeOf(err error) int {
 		return exit.code
 	case errors.As(err, &unplaceable):
 		return codeUnplaceable
-	case errors.As(err, &field), errors.As(err, &conflict), errors.Is(err, queue.ErrTooLarge):
+	case errors.As(err, &field), errors.As(err, &conflict), errors.Is(err, queue.ErrTooLarge), errors.Is(err, queue.ErrNoApprover):
 		return codeUsage
 	case errors.As(err, &remote):
 		return remoteCode(remote)
@@ -122,6 +122,8 @@ func hint(err error) string {
 		return "start a worker: `worker --standalone`, or `worker --nats URL --postgres URL` to join a pool"
 	case errors.Is(err, queue.ErrRefused):
 		return "the address with the login of the tenant's submitter in " + envTwin("nats") + ", or --tenant for the one it is of"
+	case errors.Is(err, queue.ErrNoApprover):
+		return "the address with the login of the tenant's approver in " + envTwin("nats")
 	case errors.As(err, &unplaceable):
 		return "`submit workers` shows what there is; --park lets the job wait for a worker that fits"
 	case errors.As(err, &conflict):

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
+	"golang.org/x/sync/errgroup"
 
 	"airlock/broker"
 	"airlock/job"
@@ -156,6 +157,15 @@ func (p *approvals) deliver(ctx context.Context, refs []job.CallRef) {
 		default: // it was told before, or waits no longer
 		}
 	}
+}
+
+// serveDecisions takes decisions and hands them to who waits, until ctx ends.
+func (p *pool) serveDecisions(ctx context.Context) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { p.approvals.run(ctx); return nil })
+	group.Go(func() error { return p.queue.WatchDecisions(ctx, p.approvals.heard) })
+	group.Go(func() error { return p.queue.AnswerDecisions(ctx, verb(p.decide)) })
+	return group.Wait()
 }
 
 // The requests of the verbs about approvals.

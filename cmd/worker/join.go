@@ -37,6 +37,7 @@ type pool struct {
 	store     *store.Store
 	catalogue *broker.Catalogue
 	broker    *broker.Broker
+	approvals *approvals
 	worker    *worker.Worker
 
 	started time.Time
@@ -76,8 +77,9 @@ func join(ctx context.Context, cfg *config, at servers, log zerolog.Logger) (*po
 		}
 	}
 	p.catalogue = broker.NewCatalogue(p.nc, broker.CatalogueConfig{Log: p.log})
+	p.approvals = newApprovals(p.store, p.log)
 	p.broker = broker.New(broker.Config{
-		Tools: p.tools(), Audit: p.store, Policy: cfg.rules.Policy, Log: p.log, MaxArtifacts: cfg.MaxArtifacts,
+		Tools: p.tools(), Audit: p.store, Policy: cfg.rules.Policy, Approvals: p.approvals, Log: p.log, MaxArtifacts: cfg.MaxArtifacts,
 	})
 	p.worker = worker.New(worker.Config{
 		ID:        p.id,

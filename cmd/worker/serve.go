@@ -110,6 +110,7 @@ func (p *pool) start(ctx context.Context, group *errgroup.Group) {
 	group.Go(func() error { return ended(ctx, p.catalogue.Run(ctx)) })
 	group.Go(func() error { return ended(ctx, p.queue.Record(ctx, p.store.RecordQueued)) })
 	group.Go(func() error { return ended(ctx, p.queue.Answer(ctx, p.verbs())) })
+	group.Go(func() error { return ended(ctx, p.serveDecisions(ctx)) })
 	group.Go(func() error {
 		return ended(ctx, p.queue.Cancels(ctx, func(string, queue.CancelTarget) {
 			p.worker.Cancel(func(j *job.Job) bool { return p.queue.Cancelled(j.Tenant, j) })

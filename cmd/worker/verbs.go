@@ -70,8 +70,10 @@ func (p *pool) verbs() map[string]queue.Answer {
 			jobs, err := p.store.Dead(ctx, tenant, r.limit())
 			return map[string][]job.Record{"jobs": jobs}, err
 		}),
-		"cancel":  verb(p.cancel),
-		"requeue": verb(p.requeue),
+		"tools":     verb(p.listTools),
+		"approvals": verb(p.listApprovals),
+		"cancel":    verb(p.cancel),
+		"requeue":   verb(p.requeue),
 	}
 }
 

@@ -1,0 +1,129 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"airlock/job"
+)
+
+// toolsCmd lists the tools that providers offer.
+type toolsCmd struct {
+	Namespace string       `arg:"" optional:"" help:"Only the tools of this namespace."`
+	Since     job.Duration `placeholder:"TIME" default:"24h" help:"How far back your jobs' calls are summed up, of the newest 20,000 jobs at most."`
+	Refused   bool         `help:"List what providers announce that is no tool, and why."`
+}
+
+// Help is the long text of submit tools --help.
+func (*toolsCmd) Help() string {
+	return `The list is what one worker's catalogue has, as far as its operator's rules let your tenant see it. Calls, times and
+errors are those of your tenant's jobs; errors count the calls that a provider did not answer, or answered with an
+error. With --json there is one tool a line, with its schemas.`
+}
+
+// toolRow is a tool as a worker tells of it.
+type toolRow struct {
+	Namespace    string         `json:"namespace"`
+	Name         string         `json:"name"`
+	Description  string         `json:"description,omitzero"`
+	InputSchema  jsontext.Value `json:"input_schema,omitzero"`
+	OutputSchema jsontext.Value `json:"output_schema,omitzero"`
+	ReadOnly     bool           `json:"read_only"`
+	Idempotent   bool           `json:"idempotent"`
+	SchemaDigest string         `json:"schema_digest"`
+	Providers    int            `json:"providers"`
+	Approval     bool           `json:"approval,omitzero"`
+	Breaker      string         `json:"breaker,omitzero"`
+	Calls        int            `json:"calls"`
+	Errors       int            `json:"errors"`
+	P50          job.Duration   `json:"p50,omitzero"`
+	P99          job.Duration   `json:"p99,omitzero"`
+}
+
+// refusedTool is an announcement that is no tool.
+type refusedTool struct {
+	Subject   string `json:"subject"`
+	Reason    string `json:"reason"`
+	Providers int    `json:"providers"`
+}
+
+// toolsRequest is the request of the verb.
+type toolsRequest struct {
+	Namespace string       `json:"namespace,omitzero"`
+	Span      job.Duration `json:"span,omitzero"`
+	Schemas   bool         `json:"schemas,omitzero"`
+	Refused   bool         `json:"refused,omitzero"`
+}
+
+// Run implements the command.
+func (c *toolsCmd) Run(ctx context.Context, a *app) error {
+	if c.Since <= 0 {
+		return usageError("--since: want more than nothing")
+	}
+	s, err := a.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	var answer struct {
+		Tools   []toolRow     `json:"tools"`
+		Refused []refusedTool `json:"refused"`
+	}
+	request := toolsRequest{Namespace: c.Namespace, Span: c.Since, Schemas: a.flags.JSON, Refused: c.Refused}
+	if err := s.ask(ctx, "tools", request, &answer); err != nil {
+		return err
+	}
+	if c.Refused {
+		return list(a, c.in(answer.Refused), "nothing was refused", newGrid("subject", "providers", "reason"),
+			func(g grid, r refusedTool) { g.add(r.Subject, r.Providers, r.Reason) })
+	}
+	return list(a, answer.Tools, "no provider offers a tool", newGrid("tool", "description", "providers", "kind", "calls", "p50", "p99", "errors", "breaker"),
+		addTool)
+}
+
+// in are the refusals of the namespace that was asked for.
+func (c *toolsCmd) in(all []refusedTool) []refusedTool {
+	if c.Namespace == "" {
+		return all
+	}
+	var own []refusedTool
+	for _, r := range all {
+		if strings.HasPrefix(r.Subject, "tools."+c.Namespace+".") {
+			own = append(own, r)
+		}
+	}
+	return own
+}
+
+func addTool(g grid, t toolRow) {
+	g.add(t.Namespace+"."+t.Name, t.Description, t.Providers, t.kind(), t.Calls,
+		time.Duration(t.P50), time.Duration(t.P99), t.errorRate(), t.Breaker)
+}
+
+// kind is what the provider says of the tool's effects, and whether its calls
+// wait for a person.
+func (t toolRow) kind() string {
+	var words []string
+	if t.ReadOnly {
+		words = append(words, "read-only")
+	}
+	if t.Idempotent {
+		words = append(words, "idempotent")
+	}
+	if t.Approval {
+		words = append(words, "asks a person")
+	}
+	return strings.Join(words, ", ")
+}
+
+// errorRate is empty where nothing was called.
+func (t toolRow) errorRate() string {
+	if t.Calls == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%.1f %%", 100*float64(t.Errors)/float64(t.Calls))
+}

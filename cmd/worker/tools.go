@@ -1,0 +1,99 @@
+package main
+
+import (
+	"context"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"airlock/broker"
+	"airlock/job"
+	"airlock/store"
+)
+
+const (
+	// defaultSpan is how far back the calls of tools are summed up.
+	defaultSpan = 24 * time.Hour
+	maxSpan     = 90 * 24 * time.Hour
+)
+
+// toolsRequest asks for the tools of a namespace, or of all.
+type toolsRequest struct {
+	Namespace string `json:"namespace,omitzero"`
+	// Span is how far back calls are summed up; a day if zero.
+	Span job.Duration `json:"span,omitzero"`
+	// Schemas adds the tools' schemas; Refused asks for the announcements
+	// that are no tools, and for nothing else.
+	Schemas bool `json:"schemas,omitzero"`
+	Refused bool `json:"refused,omitzero"`
+}
+
+// toolRow is a tool as this worker knows it, and how the tenant's calls went.
+type toolRow struct {
+	Namespace    string         `json:"namespace"`
+	Name         string         `json:"name"`
+	Description  string         `json:"description,omitzero"`
+	InputSchema  jsontext.Value `json:"input_schema,omitzero"`
+	OutputSchema jsontext.Value `json:"output_schema,omitzero"`
+	ReadOnly     bool           `json:"read_only"`
+	Idempotent   bool           `json:"idempotent"`
+	SchemaDigest string         `json:"schema_digest"`
+	Providers    int            `json:"providers"`
+	// Approval: calls wait for a person.
+	Approval bool `json:"approval,omitzero"`
+
+	Calls  int          `json:"calls"`
+	Errors int          `json:"errors"`
+	P50    job.Duration `json:"p50,omitzero"`
+	P99    job.Duration `json:"p99,omitzero"`
+}
+
+// toolsAnswer has one of its lists.
+type toolsAnswer struct {
+	Tools   []toolRow        `json:"tools"`
+	Refused []broker.Refused `json:"refused"`
+}
+
+// listTools answers what this worker's catalogue has, but for what the
+// operator's rules deny to the tenant.
+func (p *pool) listTools(ctx context.Context, tenant string, r toolsRequest) (any, error) {
+	if r.Span < 0 || r.Span.Std() > maxSpan {
+		return nil, &job.FieldError{Field: "span", Reason: "want at most " + maxSpan.String()}
+	}
+	if r.Refused {
+		return toolsAnswer{Refused: p.catalogue.Refused()}, nil
+	}
+	span := r.Span.Std()
+	if span == 0 {
+		span = defaultSpan
+	}
+	stats, err := p.store.ToolStats(ctx, tenant, r.Namespace, time.Now().Add(-span))
+	if err != nil {
+		return nil, err
+	}
+	known := map[[2]string]store.ToolStat{}
+	for _, s := range stats {
+		known[[2]string{s.Namespace, s.Name}] = s
+	}
+	rows := []toolRow{}
+	for _, o := range p.catalogue.Offers(r.Namespace) {
+		if p.hides(tenant, o.Namespace, o.Name) {
+			continue
+		}
+		rows = append(rows, p.toolRow(tenant, o, known[[2]string{o.Namespace, o.Name}], r.Schemas))
+	}
+	return toolsAnswer{Tools: rows}, nil
+}
+
+func (p *pool) toolRow(tenant string, o broker.Offer, s store.ToolStat, schemas bool) toolRow {
+	row := toolRow{
+		Namespace: o.Namespace, Name: o.Name, Description: o.Description, ReadOnly: o.ReadOnly, Idempotent: o.Idempotent,
+		SchemaDigest: o.Digest, Providers: o.Providers,
+		Calls: s.Calls, Errors: s.Errors, P50: job.Duration(s.P50), P99: job.Duration(s.P99),
+	}
+	row.Approval = p.rule(tenant, o.Namespace, o.Name).Approve
+	if schemas {
+		row.InputSchema, row.OutputSchema = o.InputSchema, o.OutputSchema
+	}
+	return row
+}
