@@ -94,6 +94,7 @@ func newFleet(t testing.TB, cfg fleetConfig) *fleet {
 	})
 	if !cfg.muted {
 		wg.Go(func() { f.check(q.Answer(ctx, f.verbs())) })
+		wg.Go(func() { f.check(q.AnswerDecisions(ctx, f.decide)) })
 		eventually(t, "answering", func() bool { return cfg.server.Subscriptions("control.") > 0 })
 	}
 	return f
@@ -254,6 +255,8 @@ func (f *fleet) perform(ctx context.Context, j *job.Job, stop <-chan struct{}) *
 			r.Status, r.Error = job.StatusCancelled, &job.Error{Type: "cancelled", Message: "somebody asked"}
 		case <-ctx.Done():
 		}
+	case "return":
+		f.performCall(r, j)
 	case "echo":
 		r.Value = echo(j)
 	}

@@ -26,6 +26,8 @@ func (f *fleet) verbs() map[string]queue.Answer {
 		"history":  f.history,
 		"dead":     f.dead,
 		"cancel":   f.cancel,
+
+		"tools": f.tools, "approvals": f.approvals,
 	}
 }
 

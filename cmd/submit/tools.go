@@ -13,9 +13,9 @@ import (
 
 // toolsCmd lists the tools that providers offer.
 type toolsCmd struct {
-	Namespace string       `arg:"" optional:"" help:"Only the tools of this namespace."`
-	Since     job.Duration `placeholder:"TIME" default:"24h" help:"How far back your jobs' calls are summed up, of the newest 20,000 jobs at most."`
-	Refused   bool         `help:"List what providers announce that is no tool, and why."`
+	Namespace string `arg:"" optional:"" help:"Only the tools of this namespace."`
+	Since     ago    `placeholder:"TIME" default:"24h" help:"Sum up the calls of your jobs submitted since, of the newest 20,000 at most: RFC 3339, or a span back from now such as 24h."`
+	Refused   bool   `help:"List what providers announce that is no tool, and why."`
 }
 
 // Help is the long text of submit tools --help.
@@ -53,17 +53,14 @@ type refusedTool struct {
 
 // toolsRequest is the request of the verb.
 type toolsRequest struct {
-	Namespace string       `json:"namespace,omitzero"`
-	Span      job.Duration `json:"span,omitzero"`
-	Schemas   bool         `json:"schemas,omitzero"`
-	Refused   bool         `json:"refused,omitzero"`
+	Namespace string    `json:"namespace,omitzero"`
+	Since     time.Time `json:"since,omitzero"`
+	Schemas   bool      `json:"schemas,omitzero"`
+	Refused   bool      `json:"refused,omitzero"`
 }
 
 // Run implements the command.
 func (c *toolsCmd) Run(ctx context.Context, a *app) error {
-	if c.Since <= 0 {
-		return usageError("--since: want more than nothing")
-	}
 	s, err := a.open(ctx)
 	if err != nil {
 		return err
@@ -73,7 +70,7 @@ func (c *toolsCmd) Run(ctx context.Context, a *app) error {
 		Tools   []toolRow     `json:"tools"`
 		Refused []refusedTool `json:"refused"`
 	}
-	request := toolsRequest{Namespace: c.Namespace, Span: c.Since, Schemas: a.flags.JSON, Refused: c.Refused}
+	request := toolsRequest{Namespace: c.Namespace, Since: c.Since.Time, Schemas: a.flags.JSON, Refused: c.Refused}
 	if err := s.ask(ctx, "tools", request, &answer); err != nil {
 		return err
 	}

@@ -11,17 +11,15 @@ import (
 	"airlock/store"
 )
 
-const (
-	// defaultSpan is how far back the calls of tools are summed up.
-	defaultSpan = 24 * time.Hour
-	maxSpan     = 90 * 24 * time.Hour
-)
+// statSpan is how far back the calls of tools are summed up unless asked
+// otherwise.
+const statSpan = 24 * time.Hour
 
 // toolsRequest asks for the tools of a namespace, or of all.
 type toolsRequest struct {
 	Namespace string `json:"namespace,omitzero"`
-	// Span is how far back calls are summed up; a day if zero.
-	Span job.Duration `json:"span,omitzero"`
+	// Since is from when on calls are summed up; a day ago if zero.
+	Since time.Time `json:"since,omitzero"`
 	// Schemas adds the tools' schemas; Refused asks for the announcements
 	// that are no tools, and for nothing else.
 	Schemas bool `json:"schemas,omitzero"`
@@ -57,17 +55,13 @@ type toolsAnswer struct {
 // listTools answers what this worker's catalogue has, but for what the
 // operator's rules deny to the tenant.
 func (p *pool) listTools(ctx context.Context, tenant string, r toolsRequest) (any, error) {
-	if r.Span < 0 || r.Span.Std() > maxSpan {
-		return nil, &job.FieldError{Field: "span", Reason: "want at most " + maxSpan.String()}
-	}
 	if r.Refused {
 		return toolsAnswer{Refused: p.catalogue.Refused()}, nil
 	}
-	span := r.Span.Std()
-	if span == 0 {
-		span = defaultSpan
+	if r.Since.IsZero() {
+		r.Since = time.Now().Add(-statSpan)
 	}
-	stats, err := p.store.ToolStats(ctx, tenant, r.Namespace, time.Now().Add(-span))
+	stats, err := p.store.ToolStats(ctx, tenant, r.Namespace, r.Since)
 	if err != nil {
 		return nil, err
 	}
