@@ -49,8 +49,14 @@ func (c *Catalogue) ask(ctx context.Context) (map[toolName][]*Tool, []Refused, e
 	if err != nil {
 		return nil, nil, err
 	}
+	found, refused := c.sort(c.hear(answers))
+	return found, refused, nil
+}
+
+// sort parts the tools from the refusals.
+func (c *Catalogue) sort(round []heardService) (map[toolName][]*Tool, []Refused) {
 	found, refused := map[toolName][]*Tool{}, refusals{}
-	for _, s := range c.hear(answers) {
+	for _, s := range round {
 		for _, o := range s.offers {
 			if o.tool == nil {
 				refused.add(*o.refused)
@@ -60,7 +66,7 @@ func (c *Catalogue) ask(ctx context.Context) (map[toolName][]*Tool, []Refused, e
 			found[name] = append(found[name], o.tool)
 		}
 	}
-	return found, refused.list(), nil
+	return found, refused.list()
 }
 
 // collect asks all micro services at once and takes the answers as they come.

@@ -113,15 +113,27 @@ func (c *Catalogue) List(ctx context.Context, namespaces []string) []*Tool {
 		return nil
 	}
 	freshness := 2 * c.cfg.Refresh
-	if slices.ContainsFunc(namespaces, func(n string) bool { return len(c.inNamespace(n)) == 0 }) {
+	if !c.serves(namespaces) {
 		freshness = c.cfg.OnDemand
 	}
 	c.refresh(ctx, freshness)
 	return c.known(func(n toolName) bool { return slices.Contains(namespaces, n.namespace) })
 }
 
-func (c *Catalogue) inNamespace(namespace string) []*Tool {
-	return c.known(func(n toolName) bool { return n.namespace == namespace })
+// serves reports whether a tool is known of each of the namespaces.
+func (c *Catalogue) serves(namespaces []string) bool {
+	missing := map[string]bool{}
+	for _, n := range namespaces {
+		missing[n] = true
+	}
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	for name := range c.entries {
+		if delete(missing, name.namespace); len(missing) == 0 {
+			return true
+		}
+	}
+	return len(missing) == 0
 }
 
 func (c *Catalogue) known(wanted func(toolName) bool) []*Tool {
@@ -148,7 +160,7 @@ func (c *Catalogue) Find(ctx context.Context, namespace, name string) (*Tool, er
 	if t := c.lookup(namespace, name); t != nil {
 		return t, nil
 	}
-	if len(c.inNamespace(namespace)) > 0 {
+	if c.serves([]string{namespace}) {
 		return nil, ErrUnknownTool
 	}
 	return nil, ErrNoProvider

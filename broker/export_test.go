@@ -1,6 +1,12 @@
 package broker
 
-import "github.com/nats-io/nats.go"
+import (
+	"context"
+
+	"airlock/job"
+
+	"github.com/nats-io/nats.go"
+)
 
 // ReadAnswer is what is made of a provider's message.
 func ReadAnswer(msg *nats.Msg) Answer { return readAnswer(msg) }
@@ -26,3 +32,15 @@ const (
 	HeaderRoom = headerRoom
 	MaxAnswer  = maxAnswer
 )
+
+// Hear takes a round of answers as if providers had given them.
+func (c *Catalogue) Hear(answers [][]byte) {
+	found, refused := c.sort(c.hear(answers))
+	c.merge(found, refused)
+}
+
+// ListTools is what a guest costs that asks for the tools of its job: the body
+// of the answer.
+func ListTools(ctx context.Context, j *job.Job, tools Tools) ([]byte, error) {
+	return encodeTools(newPolicy(j, tools).granted(ctx))
+}

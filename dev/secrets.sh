@@ -51,13 +51,14 @@ if [ -z "${AIRLOCK_WORKER:-}" ] && command -v go >/dev/null; then
 	go build -o bin/worker ./cmd/worker
 fi
 [ -x "$worker" ] || { echo "secrets: there is no $worker: make build, or name one with AIRLOCK_WORKER" >&2; exit 2; }
-"$worker" nats-config --out "$dir/nats" --submitter default --provider math \
+"$worker" nats-config --out "$dir/nats" --submitter default --approver default --provider math \
 	--listen 0.0.0.0:4222 --store-dir /data --max-store 8GiB --monitor 127.0.0.1:8222 --url nats://nats:4222 >&2
 
 write worker-postgres <<<"postgres://airlock_worker:$worker_db@postgres:5432/airlock?sslmode=disable"
 write owner-postgres <<<"postgres://airlock_owner:$owner_db@postgres:5432/airlock?sslmode=disable"
 # For people on this host.
 write submit.env < <(sed "s/@nats:4222/@127.0.0.1:$nats_port/; s/^/AIRLOCK_NATS=/" "$dir/nats/submitter-default.url")
+write approve.env < <(sed "s/@nats:4222/@127.0.0.1:$nats_port/; s/^/AIRLOCK_NATS=/" "$dir/nats/approver-default.url")
 write analyst.env <<<"PGPASSWORD=$analyst_db PGHOST=127.0.0.1 PGPORT=$postgres_port PGUSER=airlock_analyst PGDATABASE=airlock"
 
 chmod 0700 "$dir/nats"

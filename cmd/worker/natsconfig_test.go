@@ -43,13 +43,13 @@ func contents(t *testing.T, dir string) map[string]string {
 func TestNATSConfigKeepsPasswordsAndRotatesOne(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "nats")
-	args := []string{"--out", dir, "--submitter", "a,b", "--provider", "math", "--analyst", "a"}
+	args := []string{"--out", dir, "--submitter", "a,b", "--provider", "math", "--analyst", "a", "--approver", "a"}
 	out, errs, code := natsConfig(t, args...)
 	if code != exitOK {
 		t.Fatalf("code %d: %s", code, errs)
 	}
 	first := contents(t, dir)
-	for _, file := range []string{"nats.conf", "admin.url", "worker.url", "submitter-a.url", "submitter-b.url", "provider-math.url", "analyst-a.url"} {
+	for _, file := range []string{"nats.conf", "admin.url", "worker.url", "submitter-a.url", "submitter-b.url", "provider-math.url", "analyst-a.url", "approver-a.url"} {
 		if first[file] == "" {
 			t.Errorf("%s was not written", file)
 		}
