@@ -101,6 +101,13 @@ func (s *server) begin(ctx context.Context, service micro.Service) (err error) {
 			return fmt.Errorf("add tool %s: %w", t.Name, err)
 		}
 	}
+	if s.namespace.Ready == nil {
+		return nil
+	}
+	// The server has heard of the subscriptions once it answers. If it does
+	// not, the connection is lost, and takes them up when it is back.
+	_ = s.nc.FlushTimeout(time.Second)
+	s.namespace.Ready()
 	return nil
 }
 

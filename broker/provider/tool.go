@@ -45,6 +45,9 @@ type Namespace struct {
 	// nobody can have answers published elsewhere: "_INBOX.".
 	ReplyPrefix string
 
+	// Ready, if set, is called whenever the instance begins to take calls.
+	Ready func()
+
 	// Health, if set, is asked before serving and every HealthEvery (10 s)
 	// from then on. While it fails, or takes longer than HealthEvery, the
 	// instance takes no calls and is not found: the others get them.
