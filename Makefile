@@ -7,7 +7,7 @@ SHELL := bash
 GO_BUILD := go build -buildvcs=auto
 
 # What a skip is a failure for. To test without, say make test REQUIRE=
-REQUIRE := postgres,bubblewrap,forkserver,nats,docker,numpy
+REQUIRE := postgres,bubblewrap,forkserver,nats,docker,numpy,mcp
 FUZZTIME := 5s
 # How many guests of every end run before what is left of them is looked for.
 LEAK_JOBS := 1000
@@ -43,6 +43,7 @@ test: setup-test check crosscheck fuzz-short demo test-go test-compose k8s-check
 # Those that make containers have the machine for themselves.
 .PHONY: test-go
 test-go:
+	dev/mcp.sh >/dev/null; \
 	$(WITH_ENGINE) dev/images.sh nats postgres runner >/dev/null; \
 	alone='/(backends/docker|integration)$$'; export AIRLOCK_REQUIRE=$(REQUIRE); \
 	go test -race -timeout 20m $$(go list ./... | grep -Ev "$$alone"); \

@@ -3,7 +3,8 @@
 # the programs of a Postgres server, and python3. It says so first, and does
 # nothing when all is there. Where it may not install, it prints the command
 # and exits 2. With the argument "test" it also sees to a C compiler, without
-# which Go has no race detector, and to numpy, which a test has guests run.
+# which Go has no race detector, to numpy, which a test has guests run, and to
+# Node.js with npm, by which the MCP servers of a test come and run.
 set -euo pipefail
 
 packages=()
@@ -31,6 +32,8 @@ have_postgres || packages+=(postgresql)
 if [ "${1:-}" = test ]; then
 	command -v "${CC:-gcc}" >/dev/null || packages+=(gcc libc6-dev)
 	/usr/bin/python3 -c 'import numpy' 2>/dev/null || packages+=(python3-numpy)
+	command -v node >/dev/null || packages+=(nodejs)
+	command -v npm >/dev/null || packages+=(npm)
 fi
 [ ${#packages[@]} -gt 0 ] || exit 0
 

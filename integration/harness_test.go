@@ -39,7 +39,7 @@ func binary(t testing.TB, name string) string {
 		if binaries.err != nil {
 			return
 		}
-		build := exec.Command("go", "build", "-o", binaries.dir+"/", "airlock/cmd/worker", "airlock/cmd/submit")
+		build := exec.Command("go", "build", "-o", binaries.dir+"/", "airlock/cmd/worker", "airlock/cmd/submit", "airlock/cmd/toolbridge")
 		build.Env = append(os.Environ(), "GOFLAGS=-buildvcs=false")
 		if out, err := build.CombinedOutput(); err != nil {
 			binaries.err = fmt.Errorf("build: %w\n%s", err, out)

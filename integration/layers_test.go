@@ -59,6 +59,8 @@ var layers = map[string][]string{
 		"cmd/internal/...",
 	},
 
+	"cmd/toolbridge/...": {"job", "queue", "broker/provider", "cmd/internal/...", "cmd/toolbridge/internal/..."},
+
 	"dev/...":         {"job", "queue", "store"},
 	"dev/containment": {"backends/backendtest"},
 	"integration/...": {"job", "queue", "store"},
@@ -75,6 +77,7 @@ var confined = map[string][]string{
 	"github.com/google/jsonschema-go": {"broker/..."},
 	"github.com/google/uuid":          {"job", "cmd/..."},
 	"github.com/alecthomas/kong":      {"cmd/..."},
+	"github.com/modelcontextprotocol": {"cmd/toolbridge/..."},
 	"github.com/containerd/errdefs":   {"backends/docker"},
 	"github.com/docker/docker":        {"backends/docker"},
 	"golang.org/x/net/bpf":            {"backends/internal/..."},
