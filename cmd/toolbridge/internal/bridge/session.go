@@ -149,6 +149,9 @@ func rawResult(meta mcp.Meta, into any) error {
 	return json.Unmarshal([]byte(raw), into)
 }
 
+// errBadResult says that a result is not what a tool gives.
+var errBadResult = errors.New("decode the result")
+
 // call makes one call. The context's end is told to the server.
 func (s *session) call(ctx context.Context, name string, call provider.Call) (*callResult, error) {
 	params := &mcp.CallToolParams{Name: name, Arguments: call.Arguments}
@@ -161,7 +164,7 @@ func (s *session) call(ctx context.Context, name string, call provider.Call) (*c
 	}
 	decoded := &callResult{}
 	if err := rawResult(result.Meta, decoded); err != nil {
-		return nil, fmt.Errorf("decode the result: %w", err)
+		return nil, fmt.Errorf("%w: %w", errBadResult, err)
 	}
 	return decoded, nil
 }
@@ -180,29 +183,27 @@ func (u *upstream) handler(name string, repeatable bool) func(context.Context, p
 		if err == nil {
 			return result.answer()
 		}
-		var told *jsonrpc.Error
-		switch {
-		case ctx.Err() != nil:
+		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
-		case errors.Is(err, mcp.ErrConnectionClosed) || s.over():
-			err = provider.Errorf(provider.CodeUnavailable, "the tool's server ended during the call; the tool may still have acted")
-			if repeatable {
-				err = provider.Retryable(err)
-			}
-		case errors.As(err, &told) && told.Code == jsonrpc.CodeInvalidParams:
-			return nil, provider.Errorf(provider.CodeBadArguments, "%s", job.Printable(told.Message, maxTold))
-		case errors.As(err, &told):
-			return nil, provider.Errorf(CodeServer, "%s", job.Printable(told.Message, maxTold))
 		}
-		return nil, err
+		return nil, told(err, repeatable)
 	}
 }
 
-func (s *session) over() bool {
-	select {
-	case <-s.ended:
-		return true
-	default:
-		return false
+// told is what a guest learns of a call that the server did not answer well.
+func told(err error, repeatable bool) error {
+	var theirs *jsonrpc.Error
+	switch {
+	case errors.Is(err, errBadResult):
+		return err
+	case !errors.As(err, &theirs):
+		err = fmt.Errorf("%w: %w", provider.Errorf(provider.CodeUnavailable, "the tool's server ended or broke off during the call; the tool may still have acted"), err)
+		if repeatable {
+			return provider.Retryable(err)
+		}
+		return err
+	case theirs.Code == jsonrpc.CodeInvalidParams:
+		return provider.Errorf(provider.CodeBadArguments, "%s", job.Printable(theirs.Message, maxTold))
 	}
+	return provider.Errorf(CodeServer, "%s", job.Printable(theirs.Message, maxTold))
 }
