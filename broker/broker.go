@@ -12,6 +12,7 @@ import (
 	"airlock/job"
 
 	"github.com/rs/zerolog"
+	"go.opentelemetry.io/otel/trace"
 )
 
 // Config is what a Broker needs. The durations and counts may be zero, which
@@ -28,6 +29,9 @@ type Config struct {
 	// approved; without it these are refused.
 	Approvals Approvals
 	Log       zerolog.Logger
+	// Tracer makes a span for each attempt and each of its calls, which
+	// providers are told of; nil makes none.
+	Tracer trace.Tracer
 
 	// HelloTimeout is how long a guest may take to say hello: 20 s.
 	HelloTimeout time.Duration
@@ -138,7 +142,10 @@ func (b *Broker) serve(ctx context.Context, a *job.Attempt, rwc io.ReadWriteClos
 	stop := context.AfterFunc(inner, s.ch.interrupt)
 	defer stop()
 
+	s.span = b.beginSpan(a)
 	s.run(inner)
 	s.ch.release()
-	return s.finish(context.Cause(inner))
+	report, err := s.finish(context.Cause(inner))
+	s.span.end(err)
+	return report, err
 }

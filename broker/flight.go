@@ -7,6 +7,8 @@ import (
 
 	"airlock/broker/policy"
 	"airlock/job"
+
+	"go.opentelemetry.io/otel/trace"
 )
 
 const (
@@ -26,6 +28,8 @@ type flight struct {
 	// tool is nil until it is found.
 	tool *Tool
 	call job.Call
+	// span is nil without a tracer.
+	span trace.Span
 	// metered is set while the call's time counts.
 	metered bool
 	// rule is the operator's for the call; nil without a policy.
@@ -42,6 +46,9 @@ func (s *session) newFlight(msg *Message, seq int, finished bool) *flight {
 
 // run serves the call: ctx is the conversation, calls ends all calls.
 func (f *flight) run(ctx, calls context.Context) {
+	if f.span = f.s.span.call(&f.call); f.span != nil {
+		defer f.endSpan()
+	}
 	if no := f.admit(calls); no != nil {
 		f.refuse(ctx, no)
 		return
@@ -219,7 +226,7 @@ func (f *flight) request(deadline time.Time) Request {
 	return Request{
 		Tenant: j.Tenant, Job: j.ID, Attempt: f.call.Attempt, Seq: f.call.Seq,
 		Key:      f.s.keys.next(f.call.Namespace, f.call.Name, f.ask.Arguments),
-		Deadline: deadline, Arguments: f.ask.Arguments,
+		Deadline: deadline, Arguments: f.ask.Arguments, TraceParent: f.traceParent(),
 	}
 }
 

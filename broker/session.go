@@ -47,6 +47,7 @@ type session struct {
 	audit  *recorder
 	meter  *meter
 	keys   *callKeys
+	span   *attemptSpan // nil without a tracer
 	// end ends the conversation; the first cause counts.
 	end context.CancelCauseFunc
 	// giveUp ends all calls, those to come included.

@@ -78,6 +78,7 @@ var confined = map[string][]string{
 	"github.com/google/uuid":          {"job", "cmd/..."},
 	"github.com/alecthomas/kong":      {"cmd/..."},
 	"github.com/modelcontextprotocol": {"cmd/toolbridge/..."},
+	"go.opentelemetry.io":             {"broker", "cmd/worker"},
 	"github.com/containerd/errdefs":   {"backends/docker"},
 	"github.com/docker/docker":        {"backends/docker"},
 	"golang.org/x/net/bpf":            {"backends/internal/..."},

@@ -64,6 +64,7 @@ type config struct {
 
 	containerFlags
 	templateFlags
+	otelFlags
 
 	Trace string `help:"File to write where the time of each job goes, as a Chrome trace for chrome://tracing or ui.perfetto.dev; replaced at start, closed at 256 MiB." placeholder:"FILE"`
 
@@ -88,6 +89,9 @@ func parse(args []string, stdout, stderr io.Writer) (cfg *config, code int, done
 
 func (c *config) validate() error {
 	if err := c.readSecrets(); err != nil {
+		return err
+	}
+	if err := c.otelFlags.validate(); err != nil {
 		return err
 	}
 	if err := job.CheckJSON([]byte(c.MaxLimits)); err != nil {

@@ -50,6 +50,7 @@ type pool struct {
 	changed  chan struct{}
 	backends []all.Named
 	trace    *trace.File       // nil without --trace
+	spans    *spans            // nil without --otel
 	fail     *failpoint.Points // nil but in tests
 }
 
@@ -68,6 +69,10 @@ func join(ctx context.Context, cfg *config, at servers, log zerolog.Logger) (*po
 	for _, step := range []func(context.Context) error{
 		p.armFailpoints,
 		p.openTrace,
+		func(ctx context.Context) (err error) {
+			p.spans, err = openSpans(ctx, &cfg.otelFlags, p.id, p.log)
+			return err
+		},
 		p.probe,
 		func(ctx context.Context) error { return p.connect(ctx, at) },
 		func(ctx context.Context) error { return p.recordPolicy(ctx, cfg.rules.Policy()) },
@@ -79,7 +84,7 @@ func join(ctx context.Context, cfg *config, at servers, log zerolog.Logger) (*po
 	p.catalogue = broker.NewCatalogue(p.nc, broker.CatalogueConfig{Log: p.log})
 	p.approvals = newApprovals(p.store, p.log)
 	p.broker = broker.New(broker.Config{
-		Tools: p.tools(), Audit: p.store, Policy: cfg.rules.Policy, Approvals: p.approvals, Log: p.log, MaxArtifacts: cfg.MaxArtifacts,
+		Tools: p.tools(), Audit: p.store, Policy: cfg.rules.Policy, Approvals: p.approvals, Log: p.log, Tracer: p.spans.tracer(), MaxArtifacts: cfg.MaxArtifacts,
 	})
 	p.worker = worker.New(worker.Config{
 		ID:        p.id,
@@ -204,7 +209,7 @@ func (p *pool) close() error {
 	if p.nc != nil {
 		p.nc.Close()
 	}
-	errs = append(errs, p.trace.Close())
+	errs = append(errs, p.trace.Close(), p.spans.close())
 	return errors.Join(errs...)
 }
 

@@ -65,9 +65,15 @@ func options(log *said) bridge.Options {
 // is called.
 func serve(t *testing.T, servers ...bridge.Server) (nc *nats.Conn, log *said, stop func()) {
 	t.Helper()
-	nc = brokertest.Connect(t, brokertest.NATS(t, 0))
 	log = &said{}
-	b, err := bridge.Open(t.Context(), &bridge.Config{Servers: servers}, options(log))
+	nc, stop = serveWith(t, log, options(log), servers...)
+	return nc, log, stop
+}
+
+func serveWith(t *testing.T, log *said, opts bridge.Options, servers ...bridge.Server) (nc *nats.Conn, stop func()) {
+	t.Helper()
+	nc = brokertest.Connect(t, brokertest.NATS(t, 0))
+	b, err := bridge.Open(t.Context(), &bridge.Config{Servers: servers}, opts)
 	if err != nil {
 		t.Fatalf("open: %v\n%s", err, log)
 	}
@@ -82,7 +88,7 @@ func serve(t *testing.T, servers ...bridge.Server) (nc *nats.Conn, log *said, st
 		b.Close()
 	})
 	t.Cleanup(stop)
-	return nc, log, stop
+	return nc, stop
 }
 
 func eventually(t *testing.T, what string, ok func() bool) {
@@ -292,8 +298,8 @@ func TestADeadServerComesBack(t *testing.T) {
 	eventually(t, "another serves", func() bool {
 		answer := ask(t, nc, "tools.n.pid", `{}`)
 		if code := answer.Header.Get(provider.HeaderErrorCode); code != "" {
-			if answer.Header.Get(provider.HeaderRetryable) != "true" {
-				t.Errorf("while it is dead: got %s, which is not retryable", code)
+			if code != provider.CodeUnavailable {
+				t.Errorf("while it is dead: got %s, want unavailable", code)
 			}
 			return false
 		}
@@ -302,6 +308,21 @@ func TestADeadServerComesBack(t *testing.T) {
 	if !strings.Contains(log.String(), "server is back") {
 		t.Errorf("the log does not say so: %s", log)
 	}
+}
+
+// A call that is not made says that it may be made again.
+func TestToolsOfADeadServer(t *testing.T) {
+	t.Parallel()
+	log := &said{}
+	opts := options(log)
+	opts.Backoff = bridge.Backoff{First: time.Hour, Most: time.Hour}
+	nc, stop := serveWith(t, log, opts, local("n", "all"))
+	ask(t, nc, "tools.n.die", `{}`)
+	eventually(t, "its tools fail so that guests may call again", func() bool {
+		answer := ask(t, nc, "tools.n.pid", `{}`)
+		return answer.Header.Get(provider.HeaderErrorCode) == provider.CodeUnavailable && answer.Header.Get(provider.HeaderRetryable) == "true"
+	})
+	stop()
 }
 
 // A server that dies at once is left alone longer each time.
