@@ -71,7 +71,7 @@ var layers = map[string][]string{
 var confined = map[string][]string{
 	"github.com/jackc/pgx":            {"store", "store/storetest", "standalone", "dev/..."},
 	"github.com/pressly/goose":        {"store"},
-	"github.com/nats-io/nats.go":      {"queue/...", "broker/...", "cmd/..."},
+	"github.com/nats-io/nats.go":      {"queue/...", "broker/...", "standalone", "cmd/..."},
 	"github.com/nats-io/nats-server":  {"standalone", "queue/natstest", "broker/brokertest"},
 	"github.com/fergusstrange":        {"standalone"},
 	"github.com/google/jsonschema-go": {"broker/..."},
