@@ -22,6 +22,7 @@ import (
 // purpose. Tests may look at anything.
 var layers = map[string][]string{
 	"job":                {},
+	"job/jobfile":        {"job"},
 	"migrations":         {},
 	"runner-image/guest": {},
 
@@ -47,13 +48,14 @@ var layers = map[string][]string{
 	"store":            {"job", "migrations"},
 	"store/storetest":  {"job", "migrations", "store", "standalone"},
 	"standalone":       {"job"},
+	"gateway":          {"job", "job/jobfile", "queue", "store"},
 	"worker":           {"job", "backends", "worker/failpoint", "worker/trace"},
 	"worker/failpoint": {},
 	"worker/trace":     {"job"},
 	"worker/doctor":    {"job"},
 
 	"cmd/internal/...": {},
-	"cmd/submit":       {"job", "queue", "cmd/internal/..."},
+	"cmd/submit":       {"job", "job/jobfile", "queue", "cmd/internal/..."},
 	"cmd/worker": {
 		"job", "queue", "broker", "broker/policy", "broker/provider/...", "backends", "backends/all", "backends/docker", "backends/forkserver", "backends/memory", "store", "standalone", "worker", "worker/doctor", "worker/failpoint", "worker/trace",
 		"cmd/internal/...",
@@ -61,6 +63,7 @@ var layers = map[string][]string{
 
 	"cmd/toolbridge/...": {"job", "queue", "broker/provider", "cmd/internal/...", "cmd/toolbridge/internal/..."},
 
+	"cmd/gateway":     {"job", "queue", "store", "gateway", "cmd/internal/..."},
 	"dev/...":         {"job", "queue", "store"},
 	"dev/containment": {"backends/backendtest"},
 	"integration/...": {"job", "queue", "store"},

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"airlock/job"
+	"airlock/job/jobfile"
 	"airlock/queue"
 )
 
@@ -26,7 +27,7 @@ type batch struct {
 	s       *session
 	talk    *talk
 	out     *resultFile
-	parser  parser
+	parser  jobfile.Parser
 	tally   *tally
 	waiting *tracker
 	lanes   lanes
@@ -44,7 +45,7 @@ type task struct {
 	ref ref
 }
 
-func newBatch(s *session, a *app, out *resultFile, p parser) *batch {
+func newBatch(s *session, a *app, out *resultFile, p jobfile.Parser) *batch {
 	return &batch{s: s, talk: a.talk, out: out, parser: p, tally: newTally(), waiting: newTracker()}
 }
 
@@ -73,9 +74,9 @@ func (b *batch) run(ctx context.Context, input io.Reader) error {
 
 // feed reads the lines and hands on those that have to run.
 func (b *batch) feed(ctx context.Context, input io.Reader, todo chan<- task) error {
-	lines := newLineReader(input)
+	lines := jobfile.NewReader(input)
 	for ctx.Err() == nil {
-		l, err := lines.next()
+		l, err := lines.Next()
 		if errors.Is(err, io.EOF) {
 			return nil
 		}
@@ -83,9 +84,9 @@ func (b *batch) feed(ctx context.Context, input io.Reader, todo chan<- task) err
 			return fmt.Errorf("read jobs: %w", err)
 		}
 		b.tally.read()
-		j, r, err := b.parser.parse(l)
+		j, r, err := parse(&b.parser, l)
 		if err != nil {
-			b.refuse(l.number, err)
+			b.refuse(l.Number, err)
 			continue
 		}
 		if status, ok := b.out.has(r); ok {

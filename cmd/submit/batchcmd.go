@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"airlock/job"
+	"airlock/job/jobfile"
 )
 
 // batchCmd runs the jobs of a file.
@@ -77,7 +78,7 @@ func (c *batchCmd) Run(ctx context.Context, a *app) error {
 		return errors.Join(err, out.close())
 	}
 	defer s.close()
-	b := newBatch(s, a, out, parser{tenant: a.flags.Tenant, batch: name, defaults: defaults})
+	b := newBatch(s, a, out, jobfile.Parser{Tenant: a.flags.Tenant, Batch: name, Defaults: defaults})
 	b.park, b.window, b.files = c.Park, make(chan struct{}, c.InFlight), dir
 	b.tally.expect(countJobs(c.Jobs))
 	a.talk.say("batch %s", name)

@@ -79,17 +79,6 @@ func BenchmarkBatch(b *testing.B) {
 	}
 }
 
-// BenchmarkParse is what a line costs before it reaches the queue.
-func BenchmarkParse(b *testing.B) {
-	text := []byte(`{"code": "` + strings.Repeat("x", 300) + `", "limits": {"wall": "5s"}, "tools": [{"namespace": "math", "name": "*"}]}`)
-	p := parser{tenant: "default", batch: "b"}
-	for b.Loop() {
-		if _, _, err := p.parse(line{number: 1, text: text, size: len(text)}); err != nil {
-			b.Fatal(err)
-		}
-	}
-}
-
 // BenchmarkWrite is what a result costs.
 func BenchmarkWrite(b *testing.B) {
 	out, err := openResults(b.TempDir() + "/out")

@@ -27,7 +27,7 @@ func (b *batch) collect(ctx context.Context) error {
 // collectStream returns when the stream breaks, or, fatally, when a result
 // cannot be written.
 func (b *batch) collectStream(ctx context.Context) (err error, fatal bool) {
-	stream, err := b.s.Results(ctx, b.parser.tenant, b.parser.batch, job.ID{})
+	stream, err := b.s.Results(ctx, b.parser.Tenant, b.parser.Batch, job.ID{})
 	if err != nil {
 		return err, false
 	}
