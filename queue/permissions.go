@@ -18,6 +18,8 @@ const (
 	RoleWorker Role = "worker"
 	// RoleSubmitter submits jobs of its tenant, and sees only those.
 	RoleSubmitter Role = "submitter"
+	// RoleGateway submits jobs of every tenant, for those who speak HTTP.
+	RoleGateway Role = "gateway"
 	// RoleProvider answers the calls of its namespace's tools.
 	RoleProvider Role = "provider"
 	// RoleApprover decides about its tenant's tool calls that wait for a
@@ -65,7 +67,7 @@ func (u User) check() error {
 		if !job.ValidToolName(u.Of) {
 			return fmt.Errorf("%s: namespace %q is no valid name", u.Role, job.Printable(u.Of, 80))
 		}
-	case RoleWorker, RoleAdmin:
+	case RoleWorker, RoleGateway, RoleAdmin:
 		if u.Of != "" {
 			return fmt.Errorf("%s: belongs to no tenant, but %q was given", u.Role, job.Printable(u.Of, 80))
 		}
@@ -89,6 +91,10 @@ func (u User) Permissions() (Permissions, error) {
 		p.submitter(u.Of)
 	case RoleApprover:
 		p.approver(u.Of)
+	case RoleGateway:
+		// It decides by itself who may see what.
+		p.submitter("*")
+		p.Subscribe = append(p.Subscribe, strings.Join([]string{prefixResults, "*", "*", "*"}, "."))
 	case RoleProvider:
 		p.provider(u.Of, u.Name())
 	case RoleAnalyst:

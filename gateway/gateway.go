@@ -1,0 +1,87 @@
+package gateway
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"airlock/job"
+	"airlock/queue"
+	"airlock/store"
+)
+
+// Config is what a Gateway needs. The numbers may be zero.
+type Config struct {
+	Queue *queue.Queue
+	Store *store.Store
+	Log   zerolog.Logger
+
+	// Tenant is for whom requests without a token act while there is no
+	// token at all: "default".
+	Tenant string
+	// Loopback says that only this machine can reach the gateway. Otherwise
+	// each request needs a token.
+	Loopback bool
+
+	// Rate is how many requests a second one tenant may make, with as many
+	// at once after a second's pause: 1,000. Concurrency is how many of its
+	// requests may be under way, event streams among them: 2,000.
+	Rate        float64
+	Concurrency int
+	// BodyWait is how long a client may take over the next part of its body:
+	// 30 s.
+	BodyWait time.Duration
+	// Version is shown in the API's description.
+	Version string
+}
+
+func (c Config) withDefaults() Config {
+	c.Tenant = cmp.Or(c.Tenant, job.DefaultTenant)
+	c.Rate = cmp.Or(c.Rate, 1000)
+	c.Concurrency = cmp.Or(c.Concurrency, 2000)
+	c.BodyWait = cmp.Or(c.BodyWait, 30*time.Second)
+	c.Version = cmp.Or(c.Version, "unknown")
+	return c
+}
+
+// Gateway serves HTTP. Run must run while it does.
+type Gateway struct {
+	cfg     Config
+	gate    gate
+	tenants tenants
+	waiters waiters
+	// submitting holds a token for each job that is being published.
+	submitting chan struct{}
+	routes  []route
+	mux     *http.ServeMux
+	// leaving is closed when streams are to end.
+	leaving chan struct{}
+}
+
+// New makes a Gateway. It starts nothing.
+func New(cfg Config) (*Gateway, error) {
+	if cfg.Queue == nil || cfg.Store == nil {
+		return nil, errors.New("make a gateway: it needs a queue and a store")
+	}
+	g := &Gateway{cfg: cfg.withDefaults(), leaving: make(chan struct{}), submitting: make(chan struct{}, atOnce)}
+	g.gate = gate{tokens: cfg.Store, tenant: g.cfg.Tenant, loopback: cfg.Loopback}
+	g.tenants = tenants{rate: g.cfg.Rate, concurrency: g.cfg.Concurrency}
+	g.waiters = waiters{store: cfg.Store}
+	g.routes = g.table()
+	mux, err := g.newMux()
+	g.mux = mux
+	return g, err
+}
+
+// Run hears of results until ctx ends.
+func (g *Gateway) Run(ctx context.Context) error {
+	return g.cfg.Queue.Overhear(ctx, g.waiters.heard)
+}
+
+// Leave has streams and waits end, each with what its client needs to go on
+// elsewhere. It may be called once.
+func (g *Gateway) Leave() { close(g.leaving) }
