@@ -53,7 +53,7 @@ func (b *patientBody) Read(p []byte) (int, error) {
 	// A writer in a test may have no deadlines; a server's has.
 	_ = b.control.SetReadDeadline(time.Now().Add(b.wait))
 	n, err := b.Reader.Read(p)
-	if err != nil {
+	if errors.Is(err, io.EOF) {
 		// What is read of the connection next is the server's affair.
 		_ = b.control.SetReadDeadline(time.Time{})
 	}

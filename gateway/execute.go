@@ -110,7 +110,9 @@ func (e *Execution) job(tenant string) (*job.Job, error) {
 	return j, adopt(j, tenant)
 }
 
-func seconds(s float64) time.Duration { return time.Duration(min(s*float64(time.Second), math.MaxInt64/2)) }
+func seconds(s float64) time.Duration {
+	return time.Duration(min(s*float64(time.Second), math.MaxInt64/2))
+}
 
 // executed tells a result in the words of that API.
 func executed(r *job.Result) Executed {
@@ -194,4 +196,3 @@ func round(v float64, digits int) float64 {
 	scale := math.Pow10(digits)
 	return math.Round(v*scale) / scale
 }
-

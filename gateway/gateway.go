@@ -56,8 +56,8 @@ type Gateway struct {
 	waiters waiters
 	// submitting holds a token for each job that is being published.
 	submitting chan struct{}
-	routes  []route
-	mux     *http.ServeMux
+	routes     []route
+	mux        *http.ServeMux
 	// leaving is closed when streams are to end.
 	leaving chan struct{}
 }

@@ -15,6 +15,7 @@ import (
 
 	"airlock/job"
 	"airlock/queue"
+	"airlock/store"
 )
 
 const (
@@ -354,16 +355,26 @@ func (g *Gateway) requeueJob(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	var requeued Requeued
-	request := map[string]job.ID{"id": id}
-	if err := g.cfg.Queue.Ask(r.Context(), r.who.tenant, "requeue", request, &requeued); err != nil {
+	ctx := r.Context()
+	again, err := g.cfg.Store.Requeue(ctx, r.who.tenant, id)
+	if errors.Is(err, store.ErrNotDead) {
+		return problemf(CodeConflict, "job %s is not dead", id)
+	}
+	if err != nil {
 		return err
 	}
 	detail := map[string]any{"job": id.String()}
-	if err := g.cfg.Store.RecordAct(r.Context(), r.who.name, "job.requeue", r.who.tenant, detail); err != nil {
+	if err := g.cfg.Store.RecordAct(ctx, r.who.name, "job.requeue", r.who.tenant, detail); err != nil {
 		return err
 	}
-	return answer(w, http.StatusAccepted, requeued)
+	// If this publish is lost the reconciler finds the row and repeats it.
+	if err := g.cfg.Queue.Republish(ctx, again); err != nil {
+		return err
+	}
+	if err := g.cfg.Store.Republished(ctx, id, again.Generation); err != nil {
+		return err
+	}
+	return answer(w, http.StatusAccepted, Requeued{again.Generation})
 }
 
 // Requeued says that a dead job has all its tries anew.

@@ -33,7 +33,7 @@ func documented(t *testing.T) string {
 	var b strings.Builder
 	for _, u := range []queue.User{
 		{Role: queue.RoleWorker}, {Role: queue.RoleSubmitter, Of: "TENANT"}, {Role: queue.RoleProvider, Of: "NAMESPACE"},
-		{Role: queue.RoleApprover, Of: "TENANT"}, {Role: queue.RoleAnalyst, Of: "TENANT"}, {Role: queue.RoleAdmin},
+		{Role: queue.RoleApprover, Of: "TENANT"}, {Role: queue.RoleAnalyst, Of: "TENANT"}, {Role: queue.RoleGateway}, {Role: queue.RoleAdmin},
 	} {
 		p, err := u.Permissions()
 		must(t, err)

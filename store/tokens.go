@@ -125,3 +125,20 @@ func (s *Store) act(ctx context.Context, what string, a act, sql string, args ..
 		RETURNING id`, sql, n+1, n+2, n+3, n+4), args...)
 	return err
 }
+
+// Act is an administrative act, as it was recorded.
+type Act struct {
+	At         time.Time
+	Actor, Act string
+	Tenant     string
+	Detail     []byte
+}
+
+// Acts lists administrative acts, newest first.
+func (s *Store) Acts(ctx context.Context, limit int) ([]Act, error) {
+	return collect(ctx, s, "list acts", func(row pgx.CollectableRow) (Act, error) {
+		var a Act
+		err := row.Scan(&a.At, &a.Actor, &a.Act, &a.Tenant, &a.Detail)
+		return a, err
+	}, `SELECT at, actor, act, coalesce(tenant, ''), detail FROM admin_acts ORDER BY id DESC LIMIT $1`, limit)
+}

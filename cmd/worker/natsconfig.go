@@ -28,6 +28,7 @@ type natsConfigCommand struct {
 	Provider  []string `help:"Namespace of tools that gets a provider; may be repeated." placeholder:"NAMESPACE"`
 	Approver  []string `help:"Tenant that gets an approver, who decides about its tool calls that wait for a person; may be repeated." placeholder:"TENANT"`
 	Analyst   []string `help:"Tenant whose announced results an analyst hears; may be repeated." placeholder:"TENANT"`
+	Gateway   bool     `help:"Make a user for gateways, who submit jobs of every tenant."`
 	Rotate    []string `help:"User that gets a new password, such as submitter-default; may be repeated." placeholder:"USER"`
 
 	URL      string   `name:"url" help:"How clients reach the server, without a user; for the files." default:"nats://127.0.0.1:4222" placeholder:"URL"`
@@ -88,6 +89,9 @@ func (c *natsConfigCommand) validate() error {
 
 func (c *natsConfigCommand) users() []queue.User {
 	users := []queue.User{{Role: queue.RoleAdmin}, {Role: queue.RoleWorker}}
+	if c.Gateway {
+		users = append(users, queue.User{Role: queue.RoleGateway})
+	}
 	for _, group := range []struct {
 		role queue.Role
 		of   []string

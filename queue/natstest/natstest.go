@@ -44,7 +44,7 @@ const Namespace = "math"
 func users(tenants []string) []queue.Login {
 	logins := []queue.Login{
 		{User: queue.User{Role: queue.RoleAdmin}}, {User: queue.User{Role: queue.RoleWorker}},
-		{User: queue.User{Role: queue.RoleProvider, Of: Namespace}},
+		{User: queue.User{Role: queue.RoleGateway}}, {User: queue.User{Role: queue.RoleProvider, Of: Namespace}},
 	}
 	for _, tenant := range append(slices.Clone(Tenants), tenants...) {
 		logins = append(logins, queue.Login{User: queue.User{Role: queue.RoleSubmitter, Of: tenant}},
