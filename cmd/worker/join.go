@@ -64,6 +64,7 @@ type servers struct {
 // join connects, migrates, probes and builds the worker. It retries services
 // that do not answer until --connect-timeout.
 func join(ctx context.Context, cfg *config, at servers, log zerolog.Logger) (*pool, error) {
+	collectLess()
 	p := &pool{cfg: cfg, id: uuid.NewString(), started: time.Now().UTC(), changed: make(chan struct{}, 1)}
 	p.log = log.With().Str("worker", p.id).Logger()
 	for _, step := range []func(context.Context) error{
