@@ -11,6 +11,7 @@ import (
 
 	"airlock/broker"
 	"airlock/broker/brokertest"
+	"airlock/broker/policy"
 	"airlock/broker/provider"
 	"airlock/job"
 
@@ -19,7 +20,20 @@ import (
 
 // BenchmarkCall is the round trip from a guest to a provider over NATS and
 // back, with an audit that costs nothing.
-func BenchmarkCall(b *testing.B) {
+func BenchmarkCall(b *testing.B) { benchmarkCall(b, broker.Config{}) }
+
+// BenchmarkRuledCall is the same under a rule that looks at everything.
+func BenchmarkRuledCall(b *testing.B) {
+	p, err := policy.Parse([]byte(`{"rules": [{"tenant": "*", "namespace": "math", "name": "*", "arguments": {"required": ["a"]},
+		"timeout": "1m", "rate": {"per_second": 1000000, "burst": 1000000}, "concurrency": 8, "calls": 1000000, "bytes": "1GiB",
+		"retries": 2, "breaker": {"failures": 5}, "redact": ["pin"]}]}`))
+	if err != nil {
+		b.Fatalf("parse the policy: %v", err)
+	}
+	benchmarkCall(b, broker.Config{Policy: func() *policy.Policy { return p }})
+}
+
+func benchmarkCall(b *testing.B, cfg broker.Config) {
 	server := brokertest.NATS(b, 0)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 2)
@@ -41,7 +55,8 @@ func BenchmarkCall(b *testing.B) {
 	a := brokertest.Attempt(b, "math.*", func(j *job.Job) {
 		j.Limits.ToolCalls, j.Limits.ToolTime = 100_000, job.Duration(time.Hour)
 	})
-	running := brokertest.Serve(b, broker.New(broker.Config{Tools: catalogue, Audit: brokertest.Nothing{}}), a, host)
+	cfg.Tools, cfg.Audit = catalogue, brokertest.Nothing{}
+	running := brokertest.Serve(b, broker.New(cfg), a, host)
 	guest.Hello()
 	var took []time.Duration
 	b.ResetTimer()

@@ -63,6 +63,7 @@ func TestABreakerLeavesAToolAlone(t *testing.T) {
 			}
 			mood.Store(brokertest.Body("1"))
 			until(t, "the tool's next chance", func() bool {
+				time.Sleep(50 * time.Millisecond) // a guest's frames are bounded
 				b.Call(9, "n.t", `{}`)
 				return strings.Contains(b.Recv(), `"ok":true`)
 			})

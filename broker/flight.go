@@ -32,9 +32,10 @@ type flight struct {
 	span trace.Span
 	// metered is set while the call's time counts.
 	metered bool
-	// rule is the operator's for the call; nil without a policy.
+	// rule is the operator's for the call, and turn how the call came to its
+	// turn; both are nil without a policy.
 	rule *policy.Rule
-	turn turn
+	turn *turn
 }
 
 func (s *session) newFlight(msg *Message, seq int, finished bool) *flight {
@@ -145,6 +146,7 @@ func (f *flight) carry(ctx, calls context.Context, left time.Duration) {
 	f.metered = true
 	timeout := f.timeout()
 	if f.rule != nil {
+		f.turn = &turn{}
 		defer f.leave()
 		waited, no := f.wait(calls, min(timeout, left))
 		if no != nil {
@@ -172,7 +174,7 @@ func (f *flight) carry(ctx, calls context.Context, left time.Duration) {
 	end := f.exchange(calls, f.request(time.Now().Add(timeout)))
 	defer end.forget()
 	if end.pending != nil {
-		f.leave() // nobody's turn waits for an answer that comes too late
+		f.leave() // nobody else's turn waits for an answer that comes too late
 		f.abandon(ctx, context.Cause(calls), end.pending)
 		return
 	}

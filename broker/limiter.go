@@ -167,6 +167,9 @@ func (f *flight) pace(ctx context.Context) error {
 
 // leave ends what wait began. It may be called twice.
 func (f *flight) leave() {
+	if f.turn == nil {
+		return
+	}
 	if f.turn.pass != nil {
 		f.turn.pass(errNoVerdict)
 	}

@@ -72,6 +72,7 @@ func (f *flight) pause(calls context.Context, deadline time.Time) bool {
 // it was tried, or where the answer is from.
 func (f *flight) story() string {
 	switch {
+	case f.turn == nil:
 	case f.turn.stored != nil:
 		return f.turn.stored.provenance()
 	case f.turn.tries > 1:

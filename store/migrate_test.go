@@ -149,6 +149,7 @@ func TestWorkerRoleSuffices(t *testing.T) {
 		"announced":   f.Announced(ctx, j.ID),
 		"partitions":  f.EnsurePartitions(ctx, time.Date(2040, 1, 1, 0, 0, 0, 0, time.UTC)),
 		"worker":      f.WorkerSeen(ctx, store.WorkerRecord{ID: "w", Started: time.Now()}),
+		"policy":      f.PolicyTaken(ctx, "w", time.Now(), strings.Repeat("ab", 32), "{}"),
 		"history":     second(f.History(ctx, "acme", job.Filter{})),
 		"duplicate":   second(f.Claim(ctx, job.ClaimRequest{Job: newJob(t, withKey("k")), Generation: 1, Worker: "w"})),
 	} {
@@ -170,6 +171,7 @@ func TestAuditCannotBeRewritten(t *testing.T) {
 	result := resultOf(a, job.StatusOK)
 	result.Artifacts = []job.Artifact{kept("a", "x")}
 	f.finish(a, result)
+	wantError(t, "policy", f.PolicyTaken(t.Context(), "w", time.Now(), strings.Repeat("ab", 32), "{}"), nil)
 	_ = running
 	asked := f.asks(running, 1, time.Hour)
 	if _, err := f.Decide(t.Context(), "acme", job.Decision{CallRef: asked, By: "ann", Deny: true}); err != nil {
@@ -193,6 +195,10 @@ func TestAuditCannotBeRewritten(t *testing.T) {
 			`UPDATE approvals SET decision = 'approved'`,
 			`UPDATE approvals SET arguments = '{}'`,
 			`UPDATE artifacts SET content = 'x'`,
+			`DELETE FROM policy_changes`,
+			`UPDATE policy_changes SET at = at + interval '1 hour'`,
+			`DELETE FROM policies WHERE digest NOT IN (SELECT digest FROM policy_changes) OR true`,
+			`UPDATE policies SET policy = '[]'`,
 			`UPDATE tool_calls SET state = 'failed' WHERE state = 'ok'`,
 			`UPDATE tool_calls SET answer = 'x' WHERE state = 'ok'`,
 			`UPDATE tool_calls SET arguments = 'x', state = 'ok', ended_at = now() WHERE state = 'started'`,

@@ -58,6 +58,27 @@ func FuzzEscapeJSON(f *testing.F) {
 	})
 }
 
+func TestWorkersShowTheirPolicy(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		digest, problem, want string
+	}{
+		"none":           {"", "", ""},
+		"one":            {"0123456789abcdef", "", "0123456789ab"},
+		"a bad new file": {"0123456789abcdef", "rules[0].calls", "0123456789ab, not its file: rules[0].calls"},
+	} {
+		w := queue.Presence{ID: "w1", Policy: tc.digest, PolicyProblem: tc.problem}
+		if got := policyOf(w); got != tc.want {
+			t.Errorf("%s: got %q, want %q", name, got, tc.want)
+		}
+		g := newGrid("worker")
+		addWorker(g, w)
+		if got := g.Render(); !strings.Contains(got, tc.want) || strings.Contains(got, "abcdef") {
+			t.Errorf("%s: got %s, want %q in it and no long digest", name, got, tc.want)
+		}
+	}
+}
+
 func TestWorkersShowImagesAndNetwork(t *testing.T) {
 	t.Parallel()
 	g := newGrid("worker")

@@ -2,6 +2,8 @@ package main
 
 import (
 	"bytes"
+	"os"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -135,6 +137,8 @@ func TestFlagsThatAreRefused(t *testing.T) {
 		{"a module that is code", []string{"--standalone", "--template", "data=os.system()"}, "no module's name"},
 		{"a relative module", []string{"--standalone", "--template", "data=.x"}, "no module's name"},
 		{"a template twice", []string{"--standalone", "--template", "data=numpy", "--template", "data=json"}, "given twice"},
+		{"a policy that is not there", []string{"--standalone", "--policy", filepath.Join(t.TempDir(), "none.json")}, "none.json"},
+		{"a policy that is wrong", []string{"--standalone", "--policy", policyFile(t, `{"rules": [{"tenant": "a.b", "namespace": "*", "name": "*", "calls": 1, "rate": {}}]}`)}, "rules[0]."},
 		{"an unknown flag", []string{"--bogus"}, "bogus"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -149,6 +153,15 @@ func TestFlagsThatAreRefused(t *testing.T) {
 			}
 		})
 	}
+}
+
+func policyFile(t *testing.T, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "policy.json")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
 }
 
 func TestDefaultsAndMaxima(t *testing.T) {
