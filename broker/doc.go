@@ -1,6 +1,7 @@
 // Package broker holds the conversation with one guest: it hands over the
 // code, carries the guest's tool calls to their providers, and takes the
-// result. PROTOCOL.md beside it is the contract of the channel.
+// result. PROTOCOL.md beside it is the contract of the channel,
+// POLICY.md what an operator allows.
 //
 // Everything that arrives from a guest is data written by the guest. Whose job
 // it is, what it may call and how much of everything it may use come from the
