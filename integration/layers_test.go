@@ -75,7 +75,7 @@ var confined = map[string][]string{
 	"github.com/jackc/pgx":            {"store", "store/storetest", "standalone", "dev/..."},
 	"github.com/pressly/goose":        {"store"},
 	"github.com/nats-io/nats.go":      {"queue/...", "broker/...", "standalone", "cmd/..."},
-	"github.com/nats-io/nats-server":  {"standalone", "queue/natstest", "broker/brokertest"},
+	"github.com/nats-io/nats-server":  {"standalone", "queue/natstest", "broker/brokertest", "integration/bench"},
 	"github.com/fergusstrange":        {"standalone"},
 	"github.com/google/jsonschema-go": {"broker/..."},
 	"github.com/google/uuid":          {"job", "cmd/..."},

@@ -20,7 +20,7 @@ import (
 // natsSync is how often the store is forced to disk. What was acknowledged
 // survives the end of the process in any case, since it is in the kernel's
 // hands; in a power cut at most this much may be lost that the recorder had
-// not written to Postgres either, which it does within milliseconds.
+// not written to Postgres either, which it does within a quarter of a second.
 const natsSync = time.Second
 
 // natsPoll is how often StartNATS looks whether its context has ended.

@@ -3,6 +3,8 @@ package main
 import (
 	"fmt"
 	"strings"
+
+	"airlock/job"
 )
 
 // verdict is a goal and what became of it.
@@ -101,7 +103,7 @@ func short(f float64) string {
 // The goals of memory.
 const (
 	idleWorker    = 100 // MiB resident
-	parkedGuest   = 3   // MiB, its share of what is shared included
+	parkedGuest   = 3   // MiB that would be free without it
 	largeBatch    = 100_000
 	smallerBatch  = 10_000
 	flatTolerance = 1.5
@@ -117,6 +119,8 @@ func (r *report) weighed() []verdict {
 			worker.Measured, worker.Met = fmt.Sprintf("%.0f MiB with NATS", w.MiB), yes(w.MiB < idleWorker)
 		case "memory/forkserver/parked":
 			parked.Measured, parked.Met = short(w.MiB)+" MiB", yes(w.MiB < parkedGuest)
+		case "memory/forkserver/slot": // comes behind
+			parked.Measured += ", and its slot's process " + short(w.MiB)
 		}
 	}
 	return []verdict{worker, parked}
@@ -143,6 +147,36 @@ func (r *report) flat() verdict {
 	return v
 }
 
+// promise is a goal of one trial; least or most is 0.
+type promise struct {
+	id, what, unit string
+	least, most    float64
+}
+
+// afterLease is how long after the end of a lease a dead worker's jobs may
+// have their results; resume bounds an election.
+const (
+	afterLease = 5
+	resume     = 5
+)
+
+var promises = []promise{
+	{id: "recovery/claims", what: "16 workers on one lane, fewest claims over the mean", unit: "times", least: 0.5},
+	{id: "recovery/worker", what: "SIGKILL of a worker: results of all its jobs", unit: "s", most: job.Lease.Seconds() + afterLease},
+	{id: "recovery/leader", what: "NATS leader lost: submission resumes", unit: "s", most: resume},
+}
+
+func (p promise) judge(trials []trial) verdict {
+	v := verdict{What: p.what, Goal: goal{unit: p.unit, least: p.least, most: p.most}.want(), Measured: "not measured here"}
+	for _, t := range trials {
+		if t.ID == p.id {
+			v.Measured = short(t.Value) + " " + p.unit
+			v.Met = yes(t.Value >= p.least && (p.most == 0 || t.Value <= p.most))
+		}
+	}
+	return v
+}
+
 // judge sets the verdicts of all that was measured.
 func (r *report) judge() {
 	rows := r.byID()
@@ -151,4 +185,7 @@ func (r *report) judge() {
 		r.Goals = append(r.Goals, g.judge(rows, r.Scale >= 1))
 	}
 	r.Goals = append(append(r.Goals, r.flat()), r.weighed()...)
+	for _, g := range promises {
+		r.Goals = append(r.Goals, g.judge(r.Trials))
+	}
 }

@@ -33,6 +33,13 @@ type options struct {
 const quickly = 0.2
 
 func main() {
+	if config := os.Getenv(nodeEnv); config != "" {
+		if err := serveNode(config, os.Stdin, os.Stdout); err != nil {
+			fmt.Fprintln(os.Stderr, "bench: NATS:", err)
+			os.Exit(2)
+		}
+		return
+	}
 	var o options
 	flag.StringVar(&o.bin, "bin", "bin", "directory of the worker and submit binaries")
 	flag.StringVar(&o.json, "json", "", "file for the figures; beside it goes one ending in .txt, for benchstat (default: named by the time, in bench/)")
@@ -60,6 +67,7 @@ func run(ctx context.Context, o options) error {
 		if err != nil {
 			return err
 		}
+		r.judge() // by the goals of today
 		fmt.Println(r.text())
 		return r.writePage(o.page)
 	}
@@ -155,7 +163,7 @@ func (b *bencher) all() []part {
 		parts = append(parts, part{x.name, func(ctx context.Context) error { return b.whole(ctx, x) }})
 	}
 	return append(parts, part{"scaling", b.scaling}, part{"sustained", b.sustained}, part{"memory", b.memory},
-		part{"growth", b.growth}, part{"queued", b.queued}, part{"batch", b.batches})
+		part{"growth", b.growth}, part{"queued", b.queued}, part{"batch", b.batches}, part{"recovery", b.recovery})
 }
 
 // measureAll goes on after a part that failed: others took minutes.

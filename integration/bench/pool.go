@@ -28,7 +28,10 @@ type pool struct {
 	*worker
 	dir string
 	// env is what others need to join it.
-	env   []string
+	env []string
+	// url and postgresURL are where its servers are.
+	url, postgresURL string
+
 	queue *queue.Queue
 	close func()
 }
@@ -96,8 +99,15 @@ func (p *pool) attach(ctx context.Context) error {
 		return err
 	}
 	p.env = strings.Fields(string(raw))
-	url, _, _ := strings.Cut(strings.TrimPrefix(string(raw), "AIRLOCK_NATS="), "\n")
-	nc, err := queue.Connect(ctx, url, "bench", zerolog.Nop())
+	for _, line := range p.env {
+		switch name, value, _ := strings.Cut(line, "="); name {
+		case "AIRLOCK_NATS":
+			p.url = value
+		case "AIRLOCK_POSTGRES":
+			p.postgresURL = value
+		}
+	}
+	nc, err := queue.Connect(ctx, p.url, "bench", zerolog.Nop())
 	if err != nil {
 		return err
 	}

@@ -23,6 +23,7 @@ type report struct {
 	Rows    []row     `json:"rows"`
 	Weights []weight  `json:"weights"`
 	Loads   []load    `json:"loads"`
+	Trials  []trial   `json:"trials,omitzero"`
 	// Notes say what is missing, and why.
 	Notes []string `json:"notes"`
 }

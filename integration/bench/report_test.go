@@ -38,7 +38,8 @@ func page() *report {
 			taken("control/idle", 1, 2, 3), taken("floor/bwrap/2", 10, 10), taken("forkserver/print/idle", 2, 2, 20), taken("forkserver/print/spaced", 9, 9),
 			taken("forkserver/print/2slots", 2, 2, 2), taken("scaling/forkserver/print/4", 4), long, taken("output/1", 7), taken("calls/0", 8),
 		},
-		Weights: []weight{{ID: "memory/worker", Name: "worker", MiB: 40, Kind: "RSS"}, {ID: "memory/forkserver/parked", Name: "parked", MiB: 3.5, Kind: "PSS"}},
+		Weights: []weight{{ID: "memory/worker", Name: "worker", MiB: 40, Kind: "RSS"}, {ID: "memory/forkserver/parked", Name: "parked", MiB: 3.5, Kind: "own"}, {ID: "memory/forkserver/slot", Name: "slot", MiB: 1.5, Kind: "own"}},
+		Trials:  []trial{{ID: "recovery/claims", Name: "shared", Value: 0.25, Unit: "times"}, {ID: "recovery/worker", Name: "killed", Value: 47, Unit: "s"}},
 		Loads: []load{
 			{ID: "queued/10", Jobs: 10, Rate: 5, P50: 1}, {ID: "batch/10000", Jobs: 10_000, Submit: 20, Worker: 100, Rate: 9},
 			{ID: "batch/100000", Jobs: 100_000, Submit: 22, Worker: 120, Rate: 9},
@@ -63,7 +64,10 @@ func TestGoals(t *testing.T) {
 		"print for a minute: rate of the last 10 s over the first 10 s":     {"0.9 times", "NO"},
 		"100,000-job batch: nothing lost, memory of submit and worker flat": {"0 lost, submit 1.1 times, worker 1.2 times", "yes"},
 		"worker idle, without warm guests":                                  {"40 MiB with NATS", "yes"},
-		"each parked guest, forkserver":                                     {"3.5 MiB", "NO"},
+		"each parked guest, forkserver":                                     {"3.5 MiB, and its slot's process 1.5", "NO"},
+		"16 workers on one lane, fewest claims over the mean":               {"0.25 times", "NO"},
+		"SIGKILL of a worker: results of all its jobs":                      {"47 s", "yes"},
+		"NATS leader lost: submission resumes":                              {"not measured here", ""},
 	} {
 		at := slices.IndexFunc(r.Goals, func(v verdict) bool { return v.What == what })
 		if at < 0 {
@@ -220,7 +224,7 @@ func TestParts(t *testing.T) {
 	if err := b.choose(); err != nil {
 		t.Fatal(err)
 	}
-	want := []string{"control", "floors", "docker", "new", "scaling", "sustained", "memory", "growth", "queued", "batch"}
+	want := []string{"control", "floors", "docker", "new", "scaling", "sustained", "memory", "growth", "queued", "batch", "recovery"}
 	if diff := cmp.Diff(want, b.chosen); diff != "" {
 		t.Errorf("the parts (-want +got):\n%s", diff)
 	}

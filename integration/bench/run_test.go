@@ -36,8 +36,9 @@ func TestRun(t *testing.T) {
 	}
 	rows := []string{"control/idle", "floor/fork/1", "floor/bwrap/2", "bubblewrap/print/idle", "bubblewrap/call"}
 	loads := []string{"queued/10", "batch/1000"}
+	trials := []string{"recovery/claims"}
 	path := filepath.Join(dir, "figures.json")
-	o := options{bin: dir, json: path, scale: 0.01, quick: true, only: "^(" + strings.Join(append(rows, loads...), "|") + ")$"}
+	o := options{bin: dir, json: path, scale: 0.01, quick: true, only: "^(" + strings.Join(slices.Concat(rows, loads, trials), "|") + ")$"}
 	if err := run(t.Context(), o); err != nil {
 		t.Fatal(err)
 	}
@@ -53,6 +54,9 @@ func TestRun(t *testing.T) {
 	}
 	if len(r.Rows) != len(rows) {
 		t.Errorf("got %d rows, want the %d that -only names", len(r.Rows), len(rows))
+	}
+	if len(r.Trials) != 1 || r.Trials[0].ID != trials[0] || r.Trials[0].Value <= 0 || r.Trials[0].Value > 1 {
+		t.Errorf("got trials %+v, want %v, of which each worker had some jobs", r.Trials, trials)
 	}
 	for i, id := range loads {
 		if got := r.Loads[i]; got.ID != id || got.Lost != 0 || got.Rate <= 0 {

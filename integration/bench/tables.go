@@ -20,7 +20,7 @@ func (r *report) sections() []section {
 	for _, s := range []section{
 		r.goalTable(), r.figureTable(), r.ratioTable(), r.cpuTable(), r.scalingTable(), r.sustainedTable(), r.memoryTable(),
 		r.queuedTable(), r.batchTable(), r.curveTable("output/", "How cost grows with output", "bytes of output"),
-		r.curveTable("calls/", "How cost grows with tool calls", "tool calls"),
+		r.curveTable("calls/", "How cost grows with tool calls", "tool calls"), r.trialTable(),
 	} {
 		if len(s.rows) > 0 {
 			full = append(full, s)
@@ -117,7 +117,7 @@ func (r *report) sustainedTable() section {
 }
 
 func (r *report) memoryTable() section {
-	s := section{title: "Memory", note: "PSS shares out what several processes map.", head: table.Row{"what", "MiB", "kind"}}
+	s := section{title: "Memory", note: "PSS shares out what several processes map; own are the pages that nobody else maps, and that would be free without it.", head: table.Row{"what", "MiB", "kind"}}
 	for _, w := range r.Weights {
 		s.rows = append(s.rows, table.Row{w.Name, number(w.MiB), w.Kind})
 	}
@@ -143,6 +143,14 @@ func (r *report) batchTable() section {
 	}
 	for _, l := range r.loads("batch") {
 		s.rows = append(s.rows, table.Row{l.Jobs, l.Lost, number(l.Rate), number(l.Submit), number(l.Worker), number(l.NATS), number(l.Postgres)})
+	}
+	return s
+}
+
+func (r *report) trialTable() section {
+	s := section{title: "When something dies, and when workers share", head: table.Row{"what", "measured", "unit", "how"}}
+	for _, t := range r.Trials {
+		s.rows = append(s.rows, table.Row{t.Name, number(t.Value), t.Unit, t.Detail})
 	}
 	return s
 }

@@ -20,7 +20,8 @@ type weight struct {
 	ID   string  `json:"id"`
 	Name string  `json:"name"`
 	MiB  float64 `json:"mib"`
-	// Kind is RSS or PSS: PSS shares out what several processes map.
+	// Kind is RSS or PSS, where PSS shares out what several processes map, or
+	// own: the pages that nobody else maps.
 	Kind string `json:"kind"`
 }
 
@@ -47,7 +48,8 @@ func (b *bencher) memory(ctx context.Context) error {
 // weigh compares a pool that keeps no guests with itself at work, and with one
 // that has some parked.
 func (b *bencher) weigh(ctx context.Context, x backend, idleToo bool) error {
-	var empty, active, parked memory
+	var empty, active memory
+	var parked split
 	args := []string{"--backends", x.name, "--slots", strconv.Itoa(guests), "--parked"}
 	err := b.measure(ctx, append(args, "0"), nil, func(p *pool) error {
 		if _, err := p.run(ctx, series{name: "warm-up", job: plain, count: x.warm, inFlight: 1}); err != nil {
@@ -67,18 +69,27 @@ func (b *bencher) weigh(ctx context.Context, x backend, idleToo bool) error {
 		return err
 	}
 	err = b.measure(ctx, append(args, strconv.Itoa(guests)), nil, func(p *pool) (err error) {
-		parked, err = settled(ctx, p, x, empty.processes+guests)
+		if _, err = settled(ctx, p, x, empty.processes+guests); err != nil {
+			return err
+		}
+		pids, err := sandboxes(ctx, p, x)
+		if err == nil {
+			parked, err = splitPages(pids)
+		}
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	add := func(what, name string, mib float64) {
-		b.report.Weights = append(b.report.Weights, weight{"memory/" + x.name + "/" + what, x.name + ", " + name, mib, "PSS"})
+	add := func(what, name, kind string, mib float64) {
+		b.report.Weights = append(b.report.Weights, weight{"memory/" + x.name + "/" + what, x.name + ", " + name, mib, kind})
 	}
-	add("base", "all that it keeps without guests", empty.pss)
-	add("parked", "each parked guest", (parked.pss-empty.pss)/guests)
-	add("active", "each active guest (sleeping, print)", (active.pss-empty.pss)/guests)
+	add("base", "all that it keeps without guests", "PSS", empty.pss)
+	add("parked", "each parked guest, its own processes", "own", parked.guest)
+	if parked.slot > 0 {
+		add("slot", "each slot with a parked guest, the slot's process", "own", parked.slot)
+	}
+	add("active", "each active guest (sleeping, print) with its slot", "PSS", (active.pss-empty.pss)/guests)
 	return nil
 }
 
