@@ -16,9 +16,14 @@ import (
 // descriptions and schemas as tools have them.
 func announcements(t testing.TB, n int) [][]byte {
 	t.Helper()
+	return announcing(t, n, `{"type":"object","properties":{"path":{"type":"string","description":"where it is"},`+
+		`"limit":{"type":"integer","minimum":1,"maximum":1000}},"required":["path"],"additionalProperties":false}`)
+}
+
+// announcing does so with one schema for all, which takes most of the time.
+func announcing(t testing.TB, n int, schema string) [][]byte {
+	t.Helper()
 	const each = 500
-	schema := `{"type":"object","properties":{"path":{"type":"string","description":"where it is"},` +
-		`"limit":{"type":"integer","minimum":1,"maximum":1000}},"required":["path"],"additionalProperties":false}`
 	type endpoint struct {
 		Subject  string            `json:"subject"`
 		Metadata map[string]string `json:"metadata"`

@@ -11,7 +11,7 @@ import (
 // What has not changed is not checked again: the tools stay the very same.
 func TestARoundChecksOnlyWhatChanged(t *testing.T) {
 	t.Parallel()
-	c, answers := newCatalogue(), announcements(t, 5000)
+	c, answers := newCatalogue(), announcing(t, 5000, "")
 	c.Hear(answers)
 	before := c.Offers("")
 	if len(before) != 5000 || len(c.Refused()) != 0 {
@@ -48,7 +48,7 @@ func TestARoundChecksOnlyWhatChanged(t *testing.T) {
 // An answer that came before is not read again: reading one costs a hundred
 // times what this allows.
 func TestARoundWithoutNewsIsNotRead(t *testing.T) {
-	c, answers := newCatalogue(), announcements(t, 5000)
+	c, answers := newCatalogue(), announcing(t, 5000, "")
 	c.Hear(answers)
 	if allocs := testing.AllocsPerRun(5, func() { c.Hear(answers) }); allocs > 2*5000 {
 		t.Errorf("got %.0f allocations, want one or two a tool", allocs)
@@ -59,7 +59,7 @@ func TestARoundWithoutNewsIsNotRead(t *testing.T) {
 func TestMoreToolsThanAreKnown(t *testing.T) {
 	t.Parallel()
 	c := newCatalogue()
-	c.Hear(announcements(t, 10_500))
+	c.Hear(announcing(t, 10_500, ""))
 	refused := c.Refused()
 	if n := len(c.Offers("")); n != 10_000 || len(refused) != 500 {
 		t.Fatalf("got %d tools and %d refusals, want 10000 and 500", n, len(refused))
