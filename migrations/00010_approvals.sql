@@ -86,6 +86,11 @@ SELECT
     airlock_text(p.arguments) AS arguments,
     p.asked_at,
     p.expires_at,
+    CASE
+        WHEN p.decision IS NOT NULL THEN p.decision
+        WHEN j.state <> 'running' OR j.attempt <> p.attempt THEN 'gone'
+        WHEN p.expires_at <= now() THEN 'expired'
+        ELSE 'waiting' END AS state,
     p.decision,
     p.decided_at,
     p.decided_by,
@@ -95,6 +100,7 @@ FROM approvals p
 JOIN jobs j ON j.id = p.job;
 
 COMMENT ON VIEW approval_history IS 'One row a call that a person was asked about.';
+COMMENT ON COLUMN approval_history.state IS 'Where it stands; decision is written within the hour when a worker died.';
 
 -- +goose StatementBegin
 DO $$
