@@ -31,10 +31,11 @@ func (f *flight) approve(calls context.Context) (*refusal, error) {
 	if f.rule == nil || !f.rule.Approve {
 		return nil, nil
 	}
-	if no := f.s.mayAsk(); no != nil {
+	if no := f.s.mayAsk(f); no != nil {
 		return no, nil
 	}
-	decided, err := f.s.b.cfg.Approvals.Ask(calls, f.s.attempt, f.call, cmp.Or(f.rule.ApproveWithin.Std(), DefaultApproveWithin))
+	within := cmp.Or(f.rule.ApproveWithin.Std(), DefaultApproveWithin)
+	decided, err := f.s.b.cfg.Approvals.Ask(calls, f.s.attempt, f.call, within)
 	switch {
 	case errors.Is(err, job.ErrFenced):
 		return nil, err
@@ -73,7 +74,7 @@ func because(reason string) string {
 
 // mayAsk refuses what no decision could let through, and takes one request out
 // of the job's: people are not asked more often than a job may call.
-func (s *session) mayAsk() *refusal {
+func (s *session) mayAsk(f *flight) *refusal {
 	if s.b.cfg.Approvals == nil {
 		return refusef(CodeApprovalDenied, "this call needs a person's approval, and this worker cannot ask for one")
 	}
@@ -87,6 +88,15 @@ func (s *session) mayAsk() *refusal {
 	case s.carried >= limits.ToolCalls || s.asked >= limits.ToolCalls:
 		s.report.ToolLimited = true
 		return refusef(CodeToolLimit, "%d calls have been made or asked for, which is this job's limit", limits.ToolCalls)
+	}
+	if q := s.quota(f); q != nil {
+		before := *q
+		no := s.charge(f)
+		*q = before // what is charged is the call, once it is approved
+		if no != nil {
+			s.report.ToolLimited = true
+			return no
+		}
 	}
 	s.asked++
 	return nil

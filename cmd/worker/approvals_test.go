@@ -12,7 +12,6 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"airlock/broker/policy"
 	"airlock/broker/provider"
 	"airlock/job"
 	"airlock/queue"
@@ -33,27 +32,9 @@ type asked struct {
 }
 
 const rules = `{"rules": [
-	{"tenant": "a", "namespace": "math", "name": "add", "approve": true},
+	{"tenant": "a", "namespace": "math", "name": "add", "approve": true, "breaker": {"failures": 3}},
 	{"tenant": "a", "namespace": "math", "name": "echo", "approve": true, "approve_within": "300ms"}
 ]}`
-
-func policyPath(t *testing.T) string {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), "policy.json")
-	if err := os.WriteFile(path, []byte(rules), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return path
-}
-
-func policyFile(t *testing.T) *policy.File {
-	t.Helper()
-	f, err := policy.Open(policyPath(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return f
-}
 
 func startAsked(t *testing.T) *asked {
 	t.Helper()
@@ -61,10 +42,14 @@ func startAsked(t *testing.T) *asked {
 	t.Cleanup(cancel)
 	srv := natstest.Start(t)
 	a := &asked{t: t, srv: srv, ctx: ctx, postgresURL: storetest.URL(t)}
+	file := filepath.Join(t.TempDir(), "policy.json")
+	if err := os.WriteFile(file, []byte(rules), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	cfg := &config{}
 	if code, done := parseInto(cfg, "worker", "", []string{
 		"--nats", srv.URLOf("worker"), "--postgres", a.postgresURL,
-		"--backends", "local", "--allow-no-isolation", "--slots", "4", "--parked", "0", "--policy", policyPath(t),
+		"--backends", "local", "--allow-no-isolation", "--slots", "4", "--parked", "0", "--policy", file,
 	}, os.Stderr, os.Stderr); done {
 		t.Fatalf("flags: code %d", code)
 	}
@@ -83,18 +68,18 @@ func startAsked(t *testing.T) *asked {
 			t.Errorf("the end: %v", err)
 		}
 	})
-	a.submitter, a.approver = a.attach(srv, "submitter-a"), a.attach(srv, "approver-a")
+	a.submitter, a.approver = a.attach("submitter", "a"), a.attach("approver", "a")
 	until(ctx, t, "a worker", func() bool { w, err := a.submitter.Workers(ctx); return err == nil && len(w) == 1 })
 	return a
 }
 
-func (a *asked) attach(srv *natstest.Server, user string) *queue.Queue {
+func (a *asked) attach(role, tenant string) *queue.Queue {
 	a.t.Helper()
-	nc, err := queue.Connect(a.ctx, srv.URLOf(user), "test", zerolog.Nop())
+	nc, err := queue.Connect(a.ctx, a.srv.URLOf(role+"-"+tenant), "test", zerolog.Nop())
 	if err != nil {
 		a.t.Fatal(err)
 	}
-	q := attached(a.ctx, a.t, func() (*queue.Queue, error) { return queue.Attach(a.ctx, nc, queue.Config{Tenant: "a"}) })
+	q := attached(a.ctx, a.t, func() (*queue.Queue, error) { return queue.Attach(a.ctx, nc, queue.Config{Tenant: tenant}) })
 	a.t.Cleanup(func() { q.Close(); nc.Close() })
 	return q
 }
@@ -245,10 +230,13 @@ func TestToolsVerb(t *testing.T) {
 	if add.Namespace != "math" || add.Name != "add" || add.Providers != 1 || !add.Approval || len(add.InputSchema) == 0 || add.Calls != 0 {
 		t.Errorf("got %+v, want math.add, with one provider, which asks", add)
 	}
+	if add.Breaker != "closed" || answer.Tools[1].Breaker != "" {
+		t.Errorf("got breakers %q and %q, want closed, and none", add.Breaker, answer.Tools[1].Breaker)
+	}
 	// The rules allow nobody else anything.
-	p := &pool{cfg: &config{rules: policyFile(t)}}
-	if !p.hides("b", "math", "add") || p.hides("a", "math", "add") {
-		t.Error("got math.add shown to b or hidden from a")
+	var others toolsAnswer
+	if err := a.attach("submitter", "b").Ask(a.ctx, "b", "tools", toolsRequest{}, &others); err != nil || len(others.Tools) != 0 {
+		t.Errorf("tenant b: got %+v and error %v, want no tool", others.Tools, err)
 	}
 	ran(a.ctx, t, a.submitter, &job.Job{Code: "try:\n    await echo(text=1)\nexcept ToolError: pass"})
 	j, w := a.waiting(adding)

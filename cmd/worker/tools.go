@@ -7,6 +7,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"airlock/broker"
+	"airlock/broker/policy"
 	"airlock/job"
 	"airlock/store"
 )
@@ -39,6 +40,9 @@ type toolRow struct {
 	Providers    int            `json:"providers"`
 	// Approval: calls wait for a person.
 	Approval bool `json:"approval,omitzero"`
+	// Breaker is closed, open or half-open in this worker; empty where the
+	// operator's rules have none.
+	Breaker string `json:"breaker,omitzero"`
 
 	Calls  int          `json:"calls"`
 	Errors int          `json:"errors"`
@@ -69,25 +73,42 @@ func (p *pool) listTools(ctx context.Context, tenant string, r toolsRequest) (an
 	for _, s := range stats {
 		known[[2]string{s.Namespace, s.Name}] = s
 	}
+	rules, breakers := p.cfg.rules.Policy(), p.broker.Breakers()
 	rows := []toolRow{}
 	for _, o := range p.catalogue.Offers(r.Namespace) {
-		if p.hides(tenant, o.Namespace, o.Name) {
+		rule := rules.For(tenant, o.Namespace, o.Name)
+		if rule.Deny {
 			continue
 		}
-		rows = append(rows, p.toolRow(tenant, o, known[[2]string{o.Namespace, o.Name}], r.Schemas))
+		row := newToolRow(o, known[[2]string{o.Namespace, o.Name}], r.Schemas)
+		row.Approval, row.Breaker = rule.Approve, breakerOf(rule, o, breakers)
+		rows = append(rows, row)
 	}
 	return toolsAnswer{Tools: rows}, nil
 }
 
-func (p *pool) toolRow(tenant string, o broker.Offer, s store.ToolStat, schemas bool) toolRow {
+func newToolRow(o broker.Offer, s store.ToolStat, schemas bool) toolRow {
 	row := toolRow{
 		Namespace: o.Namespace, Name: o.Name, Description: o.Description, ReadOnly: o.ReadOnly, Idempotent: o.Idempotent,
 		SchemaDigest: o.Digest, Providers: o.Providers,
 		Calls: s.Calls, Errors: s.Errors, P50: job.Duration(s.P50), P99: job.Duration(s.P99),
 	}
-	row.Approval = p.rule(tenant, o.Namespace, o.Name).Approve
 	if schemas {
 		row.InputSchema, row.OutputSchema = o.InputSchema, o.OutputSchema
 	}
 	return row
+}
+
+// breakerOf is the state of a tool's breaker in this worker; empty where the
+// rule has none.
+func breakerOf(rule *policy.Rule, o broker.Offer, states []broker.BreakerState) string {
+	if rule.Breaker.Failures == 0 {
+		return ""
+	}
+	for _, s := range states {
+		if s.Namespace == o.Namespace && s.Name == o.Name && s.Limit == rule.Breaker.Failures {
+			return s.State
+		}
+	}
+	return "closed"
 }
