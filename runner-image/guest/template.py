@@ -5,13 +5,13 @@ import sys
 
 def main() -> None:
     """Serves forks of this interpreter; goes on as a guest in those that are one."""
-    _serve()
+    ahead = _serve()
     from airlock_guest import run
 
-    run.main()  # in a process that is a guest
+    run.main(ahead)  # in a process that is a guest
 
 
-def _serve() -> None:
+def _serve() -> "object":
     """Returns in a guest, whose code can look at this module's frames: no name of them leads to the template."""
     here = __file__.rpartition("/")[0] or "."
     sys.path.insert(0, here)
@@ -19,7 +19,7 @@ def _serve() -> None:
     from airlock_guest.forks import template
 
     sys.path.remove(here)
-    template.serve()
+    return template.serve()
 
 
 if __name__ == "__main__":

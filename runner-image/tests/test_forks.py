@@ -130,6 +130,40 @@ class TemplateTest(unittest.TestCase):
         os.close(descriptor)
 
 
+class RehearsalTest(unittest.TestCase):
+    # What a program can see that a rehearsed job could have changed.
+    SEEN = (
+        "def seen():\n"
+        "    import asyncio, atexit, builtins, linecache, threading, warnings, logging\n"
+        "    return [id(sys.modules['__main__']), list(sys.argv), list(sys.path), threading.active_count(),"
+        " asyncio._get_running_loop() is None, asyncio.events._event_loop_policy is None, atexit._ncallbacks(),"
+        " len(warnings.filters), list(linecache.cache), sys.getrecursionlimit(), threading.main_thread().is_alive(),"
+        " sorted(os.listdir('/dev/fd')), len(logging._handlerList), [n for n in vars(builtins) if n == '_']]\n"
+    )
+
+    def test_leaves_no_trace(self) -> None:
+        found = in_template(
+            "from airlock_guest.forks import rehearsal\nout = os.dup(1)\nos.dup2(os.open('/dev/null', os.O_WRONLY), 1)\n"
+            # As in a template, which has nowhere to write to.
+            "from airlock_guest import system\nopened = []\n"
+            "system.open = lambda *a: opened.append(a) or os.open('/nonexistent/x', 0)\n"
+            "template._import([])\ntemplate._warm_up()\n" + self.SEEN + "seen()\nbefore = seen()\nrehearsal.rehearse()\nafter = seen()\n"
+            "os.write(out, json.dumps([before == after, before, after, len(opened)]).encode())"
+        )
+        same, before, after, jobs = found  # type: ignore[misc]
+        self.assertTrue(same, f"{before}\n{after}")
+        self.assertGreater(jobs, 20)
+
+    def test_failed_job_is_no_rehearsal(self) -> None:
+        found = in_template(
+            "from airlock_guest.forks import rehearsal\nfrom airlock_guest import system\n"
+            "system.open = lambda *a: os.open('/nonexistent/x', 0)\ntemplate._import([])\n"
+            "rehearsal._JOBS = ('{\"method\":\"job\",\"params\":{\"code\":\"1/0\"}}',)\n"
+            "try: rehearsal.rehearse()\nexcept RuntimeError as error: print(json.dumps(str(error)))"
+        )
+        self.assertIn("1/0", str(found))
+
+
 class FreshTest(unittest.TestCase):
     def test_nothing_of_the_template_is_left(self) -> None:
         found = in_template(

@@ -111,14 +111,16 @@ class Conversation:
         self._queue: "list[Request]" = []
         self._sleepers: "list[Request]" = []
         self._loops: "dict[object, int]" = {}
-        if system.register_at_fork:
-            # The worker knows one guest, so a fork must not speak on its channel.
-            system.register_at_fork(after_in_child=self.abandon)
 
     def _make_locks(self) -> None:
         self._state = allocate_lock()  # guards _last_id, _open, _queue, _sleepers and _loops
         self._sending = allocate_lock()  # held while a frame is written
         self._reading = allocate_lock()  # held by the thread that reads for all
+
+    def stay_here(self) -> None:
+        """Has forks of this process abandon the conversation: the worker knows one guest, and another must not speak."""
+        if system.register_at_fork:
+            system.register_at_fork(after_in_child=self.abandon)
 
     def abandon(self) -> None:
         """Closes the channel in a forked child; its parent keeps it."""

@@ -1,6 +1,7 @@
 """Runs the user's code object, with an event loop only where it may need one."""
 
 from .calls import Conversation, Request
+from .code import needs_loop
 
 TYPE_CHECKING = False  # typing itself costs 5 ms
 if TYPE_CHECKING:
@@ -10,13 +11,13 @@ if TYPE_CHECKING:
 _CO_COROUTINE = 0x80
 
 
-def run(program: "CodeType", variables: dict, conversation: Conversation, loop: bool) -> None:
-    """Runs the program in its module's variables until it ends; loop says whether awaiting needs an event loop."""
+def run(program: "CodeType", variables: dict, conversation: Conversation, source: str) -> None:
+    """Runs the program, made of that source, in its module's variables until it ends."""
     # A program that awaits only makes its coroutine here.
     coroutine = eval(program, variables)
     if not program.co_flags & _CO_COROUTINE:
         return
-    if loop:
+    if needs_loop(source):
         _run_with_asyncio(coroutine)
     else:
         _run_alone(coroutine, conversation)

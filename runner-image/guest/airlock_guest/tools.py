@@ -85,14 +85,15 @@ def bind(tools: Tools, descriptions: "list[dict]", variables: dict) -> None:
     for described in descriptions:
         counts[described["name"]] = counts.get(described["name"], 0) + 1
     builtins.ToolError = ToolError
-    taken = {*variables, *dir(builtins), "tools", "list_tools"}
+    # Copied, as all of them may be tools; the builtins are not, since that would write to each of their names.
+    taken = {*variables, "tools", "list_tools"}
     for described in descriptions:
         namespace, name = described["namespace"], described["name"]
         tool = Tool(tools._caller, described)
         if not hasattr(Tools, namespace):  # tools.call stays a method
             group = tools.__dict__.setdefault(namespace, Namespace())
             group.__dict__[name] = tool
-        if counts[name] == 1 and name.isidentifier() and not iskeyword(name) and name not in taken:
+        if counts[name] == 1 and name.isidentifier() and not iskeyword(name) and not (name in taken or hasattr(builtins, name)):
             variables[name] = tool
     variables.setdefault("tools", tools)
     variables.setdefault("list_tools", tools.list)

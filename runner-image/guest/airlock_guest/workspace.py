@@ -107,8 +107,14 @@ def _add_environment(env: dict) -> None:
         os.environ.update(env)
 
 
+# What packages found, so that a template looks for all of its guests.
+_found: "list[str]" = []
+
+
 def packages() -> "list[str]":
     """Returns the folders of installed packages. -S left them out, and with them the price of scanning them."""
+    if _found:
+        return list(_found)
     version = f"python{sys.version_info[0]}.{sys.version_info[1]}"
     candidates = (
         f"{sys.prefix}/local/lib/{version}/dist-packages",
@@ -116,7 +122,8 @@ def packages() -> "list[str]":
         f"{sys.prefix}/lib/python3/dist-packages",
         f"{sys.prefix}/Lib/site-packages",
     )
-    return [folder for folder in candidates if _exists(folder)]
+    _found.extend(folder for folder in candidates if _exists(folder))
+    return list(_found)
 
 
 def _exists(path: str) -> bool:
@@ -129,6 +136,8 @@ def _exists(path: str) -> bool:
 
 def _add_site_builtins() -> None:
     """Adds what -S leaves out of the builtins and scripts use."""
+    if hasattr(builtins, "help"):
+        return
     from _sitebuiltins import Quitter, _Helper
 
     for name in ("exit", "quit"):

@@ -5,6 +5,7 @@
     confine    turns a fork of a slot into a guest, before anything of a job is near it
     fresh      gives that guest the state of an interpreter that has just been started
     kernel     the system calls that Python lacks
+    rehearsal  runs jobs in the template, so that guests find done what the first of them would do
     control    what is said between the worker, the template and its slots
 
 Unlike the rest of this package these modules are trusted: they run before a guest is one, none of them ever holds a

@@ -14,7 +14,8 @@ def confine(order: dict, descriptors: "list[int]", program: kernel.Filter) -> No
     Whatever cannot be done raises: a guest that lacks a wall must not go on.
     """
     for number, descriptor in enumerate(descriptors):
-        os.dup2(descriptor, number)
+        # The channel is not inherited, which whoever made the object for it ahead could not see to.
+        os.dup2(descriptor, number, number != CHANNEL)
     kernel.close_from(CHANNEL + 1)
     kernel.unshare(kernel.NEWNS)
     for path in order["writable"]:

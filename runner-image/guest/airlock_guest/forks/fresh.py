@@ -7,13 +7,18 @@ of the template, and asyncio counts its tasks from where the template stopped.
 import gc
 import io
 import os
+import random
 import signal
 import sys
+import threading
+from _thread import get_native_id
 
 from .. import streams
 from . import kernel
 
 _OURS = "airlock_guest.forks"
+# Modules with secrets or generators that _reseed renews.
+_SEEDED = {"numpy.random", "multiprocessing.process"}
 
 
 class Restorer:
@@ -24,25 +29,26 @@ class Restorer:
     """
 
     def __init__(self) -> None:
-        """Prepares the template, whose last act before it is frozen this is."""
-        self._names = tuple(name for name in sys.modules if name == _OURS or name.startswith(_OURS + "."))
-        for name in self._names:
-            kernel.immortalise(sys.modules[name])
-        self._package = vars(sys.modules["airlock_guest"])
-        self._argv = [word.replace("/template.py", "/main.py") for word in sys.orig_argv]
+        """Prepares the template, which from then on looks to what runs in it as a guest does."""
+        for name in [name for name in sys.modules if name == _OURS or name.startswith(_OURS + ".")]:
+            kernel.immortalise(sys.modules.pop(name))
+        del vars(sys.modules["airlock_guest"])["forks"]
+        sys.orig_argv = [word.replace("/template.py", "/main.py") for word in sys.orig_argv]
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        self._main = threading.main_thread()
+        # Without random.Random.seed, which is Python.
+        self._reseed_random = super(random.Random, random._inst).seed
+        self._others = not _SEEDED.isdisjoint(sys.modules)
         _make_streams()
 
     def restore(self, has_input: bool) -> None:
         """Undoes in a guest what being a template has done to its interpreter."""
-        for name in self._names:
-            del sys.modules[name]
-        del self._package["forks"]
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-        sys.orig_argv = self._argv
         if has_input:
             _reopen_stdin()
-        _catch_up()
-        _reseed()
+        self._main._native_id = get_native_id()
+        self._reseed_random()
+        if self._others:
+            _reseed()
         gc.enable()
 
 
@@ -58,12 +64,6 @@ def _make_streams() -> None:
         os.close(copy)
     os.close(reader)
     os.close(writer)
-
-
-def _catch_up() -> None:
-    """Tells modules that they are in another process where os.fork does not."""
-    if threading := sys.modules.get("threading"):
-        threading.main_thread()._set_native_id()  # os.fork leaves the template's
 
 
 def _reopen_stdin() -> None:

@@ -22,8 +22,9 @@ _NOT_CONFINED = 99
 class Slot:
     """The slot's side of its control socket."""
 
-    def __init__(self, descriptor: int, program: kernel.Filter, restorer: fresh.Restorer) -> None:
+    def __init__(self, descriptor: int, program: kernel.Filter, restorer: fresh.Restorer, fork: "Any") -> None:
         self._control = Control(descriptor)
+        self._fork = fork
         self._program = program
         self._restorer = restorer
         self._poll = select.poll()
@@ -68,7 +69,7 @@ class Slot:
         try:
             kernel.unshare(kernel.NEWPID)
             init = self._init.start()
-            guest = os.fork()
+            guest = self._fork()
         except OSError as error:
             self._control.fail(error)
         if guest == 0:
@@ -79,7 +80,7 @@ class Slot:
         for descriptor in descriptors:
             os.close(descriptor)
         if guest > 0:
-            self._control.send({"started": True})
+            self._control.write(b'{"started":true}')
             self._attend(init, guest)
         elif init > 0:
             os.kill(init, signal.SIGKILL)
@@ -104,7 +105,8 @@ class Slot:
         os.kill(init, signal.SIGKILL)
         os.waitpid(init, 0)  # returns when nothing is left in the namespace
         cpu = int((usage.ru_utime + usage.ru_stime) * 1e9)
-        self._control.send({"ended": {"status": status, "cpu": cpu, "resident": usage.ru_maxrss * 1024}})
+        resident = usage.ru_maxrss * 1024
+        self._control.write(b'{"ended":{"status":%d,"cpu":%d,"resident":%d}}' % (status, cpu, resident))
 
     def _become(self, order: dict, descriptors: "list[int]") -> None:
         try:

@@ -7,10 +7,15 @@ import os
 import signal
 import sys
 
-from .. import code, workspace
-from . import fresh, kernel
+from .. import code, run, workspace
+from ..wire import Channel
+from . import fresh, kernel, rehearsal
 from .control import Control
 from .slot import Slot
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ..run import Ahead
 
 _CONTROL = 3
 _ORDER = 4
@@ -51,8 +56,8 @@ _COMMON = (
 _WARM_ROUNDS = 4
 
 
-def serve() -> None:
-    """Forks slots as the worker asks for them. Returns in a guest, and only there."""
+def serve() -> "Ahead":
+    """Forks slots as the worker asks for them. Returns in a guest, and only there, what it has for its job."""
     order = _read_order()
     program = kernel.Filter(bytes.fromhex(order["filter"]))
     _import(order["modules"])
@@ -60,8 +65,11 @@ def serve() -> None:
     _give_up_rights(order["root"])
     control = Control(_CONTROL)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # slots that end need no farewell
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
     restorer = fresh.Restorer()
+    rehearsal.rehearse()
+    ahead = run.prepare(Channel(run.CHANNEL))
+    # What an operator's modules want to have done in a child is done.
+    fork = os.fork if order["modules"] else kernel.fork
     for thing in (order, program, restorer):
         kernel.immortalise(thing)
     gc.disable()
@@ -74,8 +82,8 @@ def serve() -> None:
             os._exit(0)
         if _fork_slot(descriptors[0]):
             os.close(control.detach())
-            Slot(descriptors[0], program, restorer).serve()
-            return
+            Slot(descriptors[0], program, restorer, fork).serve()
+            return ahead
         os.close(descriptors[0])
 
 
