@@ -47,20 +47,12 @@ func artifactRows(a *job.Attempt, list []job.Artifact) ([][]any, error) {
 // Artifact returns the content of a file that a job's result has; ErrNotFound
 // if the tenant has no such job or its result no such file.
 func (s *Store) Artifact(ctx context.Context, tenant string, id job.ID, path string) ([]byte, error) {
-	return one(ctx, s, "read artifact", pgx.RowTo[[]byte], `
-		SELECT x.content
-		FROM artifacts x
-		JOIN jobs j ON j.id = x.job AND j.ended_by = x.attempt
-		WHERE j.tenant = $1 AND j.id = $2 AND x.path = $3`, tenant, [16]byte(id), textColumn(path))
+	return one(ctx, s, "read artifact", pgx.RowTo[[]byte], artifactSQL, tenant, [16]byte(id), textColumn(path))
 }
 
 // artifactsOf returns the list of a job's result, without contents.
 func (s *Store) artifactsOf(ctx context.Context, id job.ID) ([]job.Artifact, error) {
-	lists, err := collect(ctx, s, "read artifacts", pgx.RowTo[[]byte], `
-		SELECT a.facts
-		FROM attempts a
-		JOIN jobs j ON j.id = a.job AND j.ended_by = a.number
-		WHERE a.job = $1 AND a.facts IS NOT NULL`, [16]byte(id))
+	lists, err := collect(ctx, s, "read artifacts", pgx.RowTo[[]byte], factsSQL, [16]byte(id))
 	if err != nil || len(lists) == 0 {
 		return nil, err
 	}

@@ -60,10 +60,10 @@ func (s *Store) CancelBatch(ctx context.Context, tenant, batch string) (map[job.
 		moved, err := collect(ctx, s, "cancel batch", pgx.RowTo[job.State], `
 			WITH found AS (
 			    SELECT id
-			    FROM jobs
-			    WHERE tenant = $1 AND batch = $2
+			    FROM jobs j
+			    WHERE `+ofTenant+` AND batch = $2
 			        AND (state IN ('queued', 'retry_wait') OR state = 'running' AND NOT cancel_requested)
-			    ORDER BY id
+			    ORDER BY tenant, id
 			    LIMIT $3
 			    FOR NO KEY UPDATE
 			), `+cancelSQL, tenant, batch, cancelChunk)

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -12,12 +11,6 @@ import (
 
 	"airlock/job"
 )
-
-// recordColumns are what scanRecord reads, of jobs j and attempts a.
-const recordColumns = `
-    j.id, j.tenant, j.batch, j.key, j.labels, j.lane, j.priority, j.state, j.status, j.generation, j.attempt, j.failures,
-    j.max_attempts, j.worker, j.cancel_requested, j.queued_at, j.not_before, j.deadline, j.lease_until, j.ended_at,
-    a.backend, a.error_type, a.error_message`
 
 func scanRecord(row pgx.CollectableRow) (job.Record, error) {
 	var (
@@ -56,19 +49,11 @@ func shortError(kind, message []byte) *job.Error {
 // Job returns where a job stands, with all its attempts. ErrNotFound if the
 // tenant has no such job.
 func (s *Store) Job(ctx context.Context, tenant string, id job.ID) (job.Record, error) {
-	rec, err := one(ctx, s, "read job", scanRecord, `
-		SELECT `+recordColumns+`
-		FROM jobs j
-		LEFT JOIN attempts a ON a.job = j.id AND a.number = j.ended_by
-		WHERE j.tenant = $1 AND j.id = $2`, tenant, [16]byte(id))
+	rec, err := one(ctx, s, "read job", scanRecord, jobSQL, tenant, [16]byte(id))
 	if err != nil {
 		return job.Record{}, err
 	}
-	rec.Attempts, err = collect(ctx, s, "read attempts", scanAttempt, `
-		SELECT job, number, generation, worker, backend, outcome, status, error_type, error_message, tool_calls, started_at, ended_at
-		FROM attempts
-		WHERE job = $1
-		ORDER BY number`, [16]byte(id))
+	rec.Attempts, err = collect(ctx, s, "read attempts", scanAttempt, attemptsSQL, [16]byte(id))
 	if err != nil || !rec.State.Ended() {
 		return rec, err
 	}
@@ -105,40 +90,6 @@ const (
 func (s *Store) History(ctx context.Context, tenant string, f job.Filter) ([]job.Record, error) {
 	sql, args := historyQuery(tenant, f)
 	return collect(ctx, s, "read history", scanRecord, sql, args...)
-}
-
-// historyQuery names only the columns that choose, so that each combination has its
-// own plan and index.
-func historyQuery(tenant string, f job.Filter) (string, []any) {
-	where, args := []string{"j.tenant = $1"}, []any{tenant}
-	add := func(condition string, value any) {
-		args = append(args, value)
-		where = append(where, fmt.Sprintf(condition, len(args)))
-	}
-	if f.Batch != "" {
-		add("j.batch = $%d", f.Batch)
-	}
-	if f.Status != "" {
-		add("j.status = $%d", string(f.Status))
-	}
-	if !f.Since.IsZero() {
-		add("j.id >= airlock_id_floor($%d)", f.Since)
-	}
-	if !f.Before.IsZero() {
-		add("j.id < $%d", [16]byte(f.Before))
-	}
-	limit := f.Limit
-	if limit <= 0 {
-		limit = defaultHistory
-	}
-	args = append(args, min(limit, maxHistory))
-	return `
-		SELECT ` + recordColumns + `
-		FROM jobs j
-		LEFT JOIN attempts a ON a.job = j.id AND a.number = j.ended_by
-		WHERE ` + strings.Join(where, " AND ") + fmt.Sprintf(`
-		ORDER BY j.id DESC
-		LIMIT $%d`, len(args)), args
 }
 
 // Dead lists a tenant's dead jobs, newest first.
@@ -186,11 +137,7 @@ func (s *Store) Batch(ctx context.Context, tenant, batch string) (job.Summary, e
 		var c count
 		err := row.Scan(&c.state, &c.status, &c.n)
 		return c, err
-	}, `
-		SELECT state, coalesce(status, ''), count(*)
-		FROM jobs
-		WHERE tenant = $1 AND batch = $2
-		GROUP BY state, status`, tenant, batch)
+	}, batchCountSQL, tenant, batch)
 	if err != nil {
 		return job.Summary{}, err
 	}

@@ -12,13 +12,6 @@ import (
 	"airlock/job"
 )
 
-// resultColumns are what scanResult reads, of jobs j and attempts a.
-const resultColumns = `
-    j.id, j.key, j.tenant, j.batch, j.ended_at,
-    a.number, a.worker, a.backend, a.status, a.value, a.lossy, a.error_type, a.error_message, a.error_traceback,
-    a.stdout, a.stdout_bytes, a.stdout_truncated, a.stderr, a.stderr_bytes, a.stderr_truncated,
-    a.exit_code, a.signal, a.tool_calls, a.usage, a.facts, a.audit_head`
-
 func scanResult(row pgx.CollectableRow) (*job.Result, error) {
 	var (
 		r                        job.Result
@@ -102,14 +95,6 @@ func (s *Store) withTries(ctx context.Context, results []*job.Result) error {
 	return err
 }
 
-// triesSQL cuts the messages: there are up to twenty beside one result.
-const triesSQL = `
-	SELECT job, number, generation, worker, backend, outcome, status, error_type,
-	    substring(error_message FROM 1 FOR 1000), tool_calls, started_at, ended_at
-	FROM attempts
-	WHERE job = ANY($1::uuid[])
-	ORDER BY job, number`
-
 // Attempts are all tries at a job, as they stand beside its result: none where
 // there was only one. Their messages may be cut.
 func (s *Store) Attempts(ctx context.Context, id job.ID) ([]job.AttemptRecord, error) {
@@ -130,11 +115,7 @@ func (s *Store) results(ctx context.Context, act, sql string, args ...any) ([]*j
 // Result returns what a job gave; ErrNotFound if the tenant has no such job or
 // it has not ended.
 func (s *Store) Result(ctx context.Context, tenant string, id job.ID) (*job.Result, error) {
-	r, err := one(ctx, s, "read result", scanResult, `
-		SELECT `+resultColumns+`
-		FROM jobs j
-		JOIN attempts a ON a.job = j.id AND a.number = j.ended_by
-		WHERE j.tenant = $1 AND j.id = $2`, tenant, [16]byte(id))
+	r, err := one(ctx, s, "read result", scanResult, resultSQL, tenant, [16]byte(id))
 	if err == nil {
 		err = s.withTries(ctx, []*job.Result{r})
 	}
@@ -144,33 +125,20 @@ func (s *Store) Result(ctx context.Context, tenant string, id job.ID) (*job.Resu
 // BatchResults returns up to limit results of a batch in the order of their
 // jobs' ids, those after the given id; the zero ID starts at the first.
 func (s *Store) BatchResults(ctx context.Context, tenant, batch string, after job.ID, limit int) ([]*job.Result, error) {
-	return s.results(ctx, "read results of batch", `
-		SELECT `+resultColumns+`
-		FROM jobs j
-		JOIN attempts a ON a.job = j.id AND a.number = j.ended_by
-		WHERE j.tenant = $1 AND j.batch = $2 AND j.id > $3
-		ORDER BY j.id
-		LIMIT $4`, tenant, batch, [16]byte(after), limit)
+	return s.results(ctx, "read results of batch", batchResultsSQL, tenant, batch, [16]byte(after), limit)
 }
 
 // Calls returns the audit of all attempts of a job, in order. ErrNotFound if
 // the tenant has no such job.
 func (s *Store) Calls(ctx context.Context, tenant string, id job.ID) ([]job.Call, error) {
-	calls, err := collect(ctx, s, "read calls", scanCall, `
-		SELECT
-		    c.attempt, c.seq, c.namespace, c.name, c.arguments, c.state, c.answer, c.code, c.message, c.detail,
-		    c.started_at, c.ended_at, c.provider, c.schema_digest, c.start_link, c.start_hash, c.end_link, c.end_hash
-		FROM tool_calls c
-		JOIN jobs j ON j.id = c.job
-		WHERE j.tenant = $1 AND j.id = $2 AND c.job = $2
-		ORDER BY c.attempt, c.seq`, tenant, [16]byte(id))
+	calls, err := collect(ctx, s, "read calls", scanCall, callsSQL, tenant, [16]byte(id))
 	if err != nil || len(calls) > 0 {
 		for i := range calls {
 			calls[i].Job = id
 		}
 		return calls, err
 	}
-	_, err = one(ctx, s, "read calls", pgx.RowTo[bool], `SELECT true FROM jobs WHERE tenant = $1 AND id = $2`, tenant, [16]byte(id))
+	_, err = one(ctx, s, "read calls", pgx.RowTo[bool], knownSQL, tenant, [16]byte(id))
 	return nil, err
 }
 

@@ -17,6 +17,7 @@ const (
 	decidedSwept     = "rows_swept"
 	decidedMonths    = "months_dropped"
 	decidedRetired   = "jobs_retired"
+	decidedUnloaded  = "messages_removed"
 
 	reasonUnplaceable = "unplaceable"
 )
@@ -39,7 +40,7 @@ type Decisions struct {
 
 // Counts is how often each was decided so far: published_ and buried_ with the
 // reason behind, expired, announced, rebuilt, consumers_recreated, rows_swept, months_dropped,
-// jobs_retired.
+// jobs_retired, messages_removed.
 func (d *Decisions) Counts() map[string]int64 {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -3,6 +3,8 @@ package worker
 import (
 	"context"
 	"time"
+
+	"airlock/job"
 )
 
 const (
@@ -30,6 +32,9 @@ type Fleet interface {
 	Served(lane string) bool
 	// Mend makes consumers anew that are stuck, and returns their names.
 	Mend(ctx context.Context) ([]string, error)
+	// Unload takes the messages out of a lane that are void, and returns how
+	// many.
+	Unload(ctx context.Context, lane string, void func(context.Context, []job.Queued) ([]bool, error)) (int, error)
 }
 
 // inspector holds the queue against the ledger, for one term of leading.
@@ -37,6 +42,8 @@ type inspector struct {
 	*Reconciler
 	// missing counts the inspections in a row that found a lane to lack jobs.
 	missing map[string]int
+	// surplus counts those that found it to have too many.
+	surplus map[string]int
 	// unserved is since when a lane has been without a worker.
 	unserved map[string]time.Time
 	next     time.Time
@@ -48,7 +55,7 @@ type inspector struct {
 }
 
 func (r *Reconciler) inspector() *inspector {
-	return &inspector{Reconciler: r, missing: map[string]int{}, unserved: map[string]time.Time{}, swept: time.Now(),
+	return &inspector{Reconciler: r, missing: map[string]int{}, surplus: map[string]int{}, unserved: map[string]time.Time{}, swept: time.Now(),
 		keptMonths: map[string]string{}}
 }
 
@@ -88,6 +95,7 @@ func (i *inspector) inspect(ctx context.Context) {
 	}
 	i.compare(ctx, stock, waiting)
 	i.place(ctx, waiting)
+	i.unload(ctx, stock, waiting)
 }
 
 // compare rebuilds the lanes that lack jobs again and again: the queue has lost

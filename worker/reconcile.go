@@ -33,6 +33,8 @@ type Backlog interface {
 	BuryUnplaceable(ctx context.Context, lane string, waited time.Duration, limit int) (int, error)
 	// Sweep removes rows that serve nobody any more.
 	Sweep(ctx context.Context) (int, error)
+	// Void tells which messages' jobs need no run.
+	Void(ctx context.Context, queued []job.Queued) ([]bool, error)
 	// Retire drops history of which all is older than keep.
 	Retire(ctx context.Context, keep time.Duration) (job.Retired, error)
 }

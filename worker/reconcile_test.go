@@ -77,6 +77,18 @@ func (w *world) Sweep(context.Context) (int, error) {
 	w.garbage = 0
 	return n, nil
 }
+func (w *world) Void(_ context.Context, queued []job.Queued) ([]bool, error) {
+	return make([]bool, len(queued)), nil
+}
+func (w *world) Unload(ctx context.Context, lane string, void func(context.Context, []job.Queued) ([]bool, error)) (int, error) {
+	if void, err := void(ctx, make([]job.Queued, 2)); len(void) != 2 || err != nil {
+		return 0, fmt.Errorf("asked for 2: %v, %w", void, err)
+	}
+	defer w.lock()()
+	n := w.stock[lane] - w.waiting[lane]
+	w.stock[lane] = w.waiting[lane]
+	return n, nil
+}
 func (w *world) Retire(_ context.Context, keep time.Duration) (job.Retired, error) {
 	defer w.lock()()
 	if keep != 90*24*time.Hour {
@@ -309,6 +321,29 @@ func TestOldHistoryIsDropped(t *testing.T) {
 		}
 		if w.retires != 4 {
 			t.Errorf("got %d looks in two and a half hours more, want 2 more than 2", w.retires)
+		}
+	})
+}
+
+func TestMessagesOfEndedJobsAreTakenOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{
+			waiting: map[string]int{"any": 5, "docker": 3, "wasm": 2}, stock: map[string]int{"any": 7, "docker": 10, "wasm": 2},
+			served: map[string]bool{"any": true},
+		}
+		got := reconcile(t, w, func(w *world) {
+			left := func(lane string) int { defer w.lock()(); return w.stock[lane] }
+			time.Sleep(6 * time.Second)
+			if left("docker") != 10 {
+				t.Error("taken out at once, though jobs may be on their way into the ledger")
+			}
+			time.Sleep(30 * time.Second)
+			if left("docker") != 3 || left("any") != 7 {
+				t.Errorf("got %d left in docker and %d in any, want 3, and 7: a worker serves it", left("docker"), left("any"))
+			}
+		})
+		if diff := cmp.Diff(map[string]int64{"messages_removed": 7}, got); diff != "" {
+			t.Errorf("decisions (-want +got):\n%s", diff)
 		}
 	})
 }
