@@ -126,8 +126,8 @@ faults: setup-test ## break every part at every step of an attempt, in 10 minute
 		-args -full -seed $(SEED) | { grep -v '^=== ' || true; }
 
 .PHONY: plans
-plans: setup-test ## check the plans of history queries on five million rows, in 5 minutes with 6 GB of disk
-	@AIRLOCK_REQUIRE=postgres go test -count=1 -timeout 30m -run '^TestHistoryPlans$$' ./store -args -full
+plans: setup-test ## check the plans of history queries on five million rows, in 8 minutes with 8 GB of disk
+	@AIRLOCK_REQUIRE=postgres go test -count=1 -v -timeout 30m -run '^TestHistoryPlans$$' ./store -args -full
 
 .PHONY: containment
 containment: setup-test ## act out every misbehaviour on every backend here, and write what was held
