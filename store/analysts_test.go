@@ -36,7 +36,7 @@ func analystCases(t *testing.T) []historyCase {
 
 // literal puts what was made in the place of the examples' names.
 func (m made) literal(sql string) string {
-	n := m.jobs - m.jobs/40
+	n := m.jobs - 500 // within the last day
 	id := m.id(n)
 	return strings.NewReplacer(`'acme'`, m.tenant(n), `'nightly-42'`, m.batch(n),
 		`'01930000-0000-7000-8000-000000000000'`, id).Replace(sql)
