@@ -138,7 +138,7 @@ func TestFlagsThatAreRefused(t *testing.T) {
 		{"a relative module", []string{"--standalone", "--template", "data=.x"}, "no module's name"},
 		{"a template twice", []string{"--standalone", "--template", "data=numpy", "--template", "data=json"}, "given twice"},
 		{"a policy that is not there", []string{"--standalone", "--policy", filepath.Join(t.TempDir(), "none.json")}, "none.json"},
-		{"a policy that is wrong", []string{"--standalone", "--policy", policyFile(t, `{"rules": [{"tenant": "a.b", "namespace": "*", "name": "*", "calls": 1, "rate": {}}]}`)}, "rules[0]."},
+		{"a policy that is wrong", []string{"--standalone", "--policy", writtenPolicy(t, `{"rules": [{"tenant": "a.b", "namespace": "*", "name": "*", "calls": 1, "rate": {}}]}`)}, "rules[0]."},
 		{"an unknown flag", []string{"--bogus"}, "bogus"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -155,7 +155,7 @@ func TestFlagsThatAreRefused(t *testing.T) {
 	}
 }
 
-func policyFile(t *testing.T, text string) string {
+func writtenPolicy(t *testing.T, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "policy.json")
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
