@@ -190,3 +190,42 @@ func TestAWaitEndsWithTheJob(t *testing.T) {
 	again.Expect(value(1, "1"))
 	again.over(t)
 }
+
+// A turn that would come after the job's tool time is not waited for: the time
+// is left for other calls.
+func TestAWaitLeavesTheJobItsToolTime(t *testing.T) {
+	t.Parallel()
+	b := begin(t, setup{
+		cfg:   rules(t, `{"tenant": "*", "namespace": "math", "name": "add", "rate": {"per_second": 0.1}}`, all(`"calls": 9`)),
+		edits: []func(*job.Job){func(j *job.Job) { j.Limits.ToolTime = job.Duration(5 * time.Second) }},
+	})
+	b.Hello()
+	b.Call(1, "math.add", `{"a": 1, "b": 1}`)
+	b.Expect(value(1, `{"sum":2}`))
+	b.Call(2, "math.add", `{"a": 1, "b": 1}`)
+	b.ExpectCode(2, broker.CodeRateLimited)
+	b.Call(3, "math.echo", `{"text": "x"}`)
+	if reply := b.Recv(); !strings.Contains(reply, `"ok":true`) {
+		t.Errorf("another tool: got %s, want an answer", reply)
+	}
+	b.end(t)
+}
+
+// A call that timed out has left its place, though its answer may still come.
+func TestACallThatTimedOutHoldsNoPlace(t *testing.T) {
+	t.Parallel()
+	tools, calls := &brokertest.Tools{}, &atomic.Int64{}
+	tools.Add(t, "n.t", "", func(broker.Request) *broker.Answer {
+		if calls.Add(1) == 1 {
+			return nil
+		}
+		return brokertest.Body("2")
+	})
+	b := begin(t, setup{tools: tools, grants: "n.*", cfg: rules(t, all(`"concurrency": 1, "timeout": "1s"`))})
+	b.Hello()
+	b.Call(1, "n.t", `{}`)
+	b.ExpectCode(1, broker.CodeTimeout)
+	b.Call(2, "n.t", `{}`)
+	b.Expect(value(2, "2"))
+	b.end(t)
+}
