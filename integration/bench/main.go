@@ -67,7 +67,7 @@ func run(ctx context.Context, o options) error {
 		if err != nil {
 			return err
 		}
-		r.judge() // by the goals of today
+		r.judge() // there may be more goals by now
 		fmt.Println(r.text())
 		return r.writePage(o.page)
 	}
@@ -163,7 +163,7 @@ func (b *bencher) all() []part {
 		parts = append(parts, part{x.name, func(ctx context.Context) error { return b.whole(ctx, x) }})
 	}
 	return append(parts, part{"scaling", b.scaling}, part{"sustained", b.sustained}, part{"memory", b.memory},
-		part{"growth", b.growth}, part{"queued", b.queued}, part{"batch", b.batches}, part{"recovery", b.recovery})
+		part{"growth", b.growth}, part{"queued", b.queued}, part{"batch", b.batches}, part{"cancel", b.cancelling}, part{"noisy", b.noisy}, part{"recovery", b.recovery})
 }
 
 // measureAll goes on after a part that failed: others took minutes.

