@@ -122,7 +122,7 @@ SEED := $(shell date +%s)
 
 .PHONY: faults
 faults: setup-test ## break every part at every step of an attempt, in 10 minutes; SEED=… repeats a run
-	@AIRLOCK_REQUIRE=postgres,bubblewrap go test -count=1 -v -parallel 4 -timeout 10m -run '^TestFaults$$' ./integration/faults \
+	@AIRLOCK_REQUIRE=postgres,bubblewrap go test -count=1 -v -timeout 10m -run '^TestFaults$$' ./integration/faults \
 		-args -full -seed $(SEED) | { grep -v '^=== ' || true; }
 
 .PHONY: plans

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -23,11 +24,17 @@ var (
 	seed = flag.Uint64("seed", uint64(time.Now().UnixNano()), "what decides at which arrivals and on which jobs faults fall")
 )
 
+const rowsAtOnce = 4
+
 func TestMain(m *testing.M) {
 	if path := os.Getenv(natsNodeEnv); path != "" {
 		serveNATS(path)
 	}
 	flag.Parse()
+	// Rows mostly wait, however few processors there are.
+	if n, err := strconv.Atoi(flag.Lookup("test.parallel").Value.String()); err == nil && n < rowsAtOnce {
+		_ = flag.Set("test.parallel", strconv.Itoa(rowsAtOnce)) // it is known, and a number
+	}
 	code := m.Run()
 	os.RemoveAll(built.dir)
 	os.Exit(code)
