@@ -37,12 +37,14 @@ type Call struct {
 	Answer    jsontext.Value `json:"answer,omitzero"`
 	// Code and Message say why a call was not ok. Detail is for operators
 	// and never reaches the guest.
-	Code     string    `json:"code,omitzero"`
-	Message  string    `json:"message,omitzero"`
-	Detail   string    `json:"detail,omitzero"`
-	Started  time.Time `json:"started"`
-	Ended    time.Time `json:"ended,omitzero"`
-	Provider string    `json:"provider,omitzero"`
+	Code    string `json:"code,omitzero"`
+	Message string `json:"message,omitzero"`
+	Detail  string `json:"detail,omitzero"`
+	// Retryable: the guest was told that the same call may be made again.
+	Retryable bool      `json:"retryable,omitzero"`
+	Started   time.Time `json:"started"`
+	Ended     time.Time `json:"ended,omitzero"`
+	Provider  string    `json:"provider,omitzero"`
 	// SchemaDigest is that of the tool's schemas when the call was checked.
 	SchemaDigest string `json:"schema_digest,omitzero"`
 
@@ -52,4 +54,17 @@ type Call struct {
 	StartHash []byte `json:"start_hash,omitzero"`
 	EndLink   int    `json:"end_link,omitzero"`
 	EndHash   []byte `json:"end_hash,omitzero"`
+}
+
+// CallQuery chooses recorded calls of one job.
+type CallQuery struct {
+	Tenant string
+	Job    ID
+	// One of these says which: the calls of all attempts before this number;
+	// those of the attempt that ended the job; one call.
+	Before       int
+	Last         bool
+	Attempt, Seq int
+	// Outline leaves answers and details out.
+	Outline bool
 }

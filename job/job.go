@@ -42,8 +42,15 @@ type Job struct {
 	// that RetryOn names.
 	MaxAttempts int `json:"max_attempts,omitzero"`
 	// RetryOn are the guest's own failures that are retried too. Without it
-	// such a failure is the job's result. A later attempt calls tools again.
+	// such a failure is the job's result.
 	RetryOn []Status `json:"retry_on,omitzero"`
+	// OnRetry is what a later attempt does about the calls of earlier ones,
+	// whatever it is retried for, a requeue included; OnRetryReplay without it.
+	OnRetry OnRetry `json:"on_retry,omitzero"`
+	// ReplayOf names an ended job of the same tenant: every call is answered
+	// from the record of the attempt that ended it, and none reaches a
+	// provider. `submit replay` makes such jobs; OnRetry means nothing then.
+	ReplayOf ID `json:"replay_of,omitzero"`
 
 	// Network asks for a network; only workers whose operator allows guests
 	// one have such a job in their lanes.
@@ -53,11 +60,27 @@ type Job struct {
 	// has ended are brought back. Collects says what a glob is.
 	Collect []string `json:"collect,omitzero"`
 
-	// The fields below are typed so that a submitter's mistake is found, and
-	// refused by Prepare until their machinery exists.
-	OnRetry string         `json:"on_retry,omitzero"`
-	Expect  jsontext.Value `json:"expect,omitzero"`
+	// Expect is typed so that a submitter's mistake is found, and refused by
+	// Prepare until its machinery exists.
+	Expect jsontext.Value `json:"expect,omitzero"`
 }
+
+// OnRetry says what becomes of calls that earlier attempts of a job made.
+type OnRetry string
+
+// The ways to go on.
+const (
+	// OnRetryReplay: a later attempt is given the recorded end of each call
+	// that ended in an earlier one, the tool's own failures included, and the
+	// provider is not asked again. Calls are matched by tool, arguments and how
+	// many equal ones came before. A call of which no end is known, or that
+	// failed on the way (nobody there, no answer in time, cancelled), is made
+	// again under the Idempotency-Key that it had. So who retries a failure
+	// that a tool's error caused wants OnRetryRecall.
+	OnRetryReplay OnRetry = "replay"
+	// OnRetryRecall: a later attempt makes all calls again.
+	OnRetryRecall OnRetry = "recall"
+)
 
 // File is put under /workspace before the code runs.
 type File struct {

@@ -43,7 +43,6 @@ func checkRefusals(t *testing.T, refusals []refusal) {
 func TestPrepareRefusesUnsupported(t *testing.T) {
 	t.Parallel()
 	for field, set := range map[string]func(j *job.Job){
-		"on_retry":   func(j *job.Job) { j.OnRetry = "replay" },
 		"expect":     func(j *job.Job) { j.Expect = []byte(`{}`) },
 		"files.blob": func(j *job.Job) { j.Files = []job.File{{Path: "a", Blob: "sha256:0"}} },
 	} {
@@ -57,6 +56,25 @@ func TestPrepareRefusesUnsupported(t *testing.T) {
 				t.Errorf("got error %v, want %v", err, want)
 			}
 		})
+	}
+}
+
+func TestOnRetry(t *testing.T) {
+	t.Parallel()
+	checkRefusals(t, []refusal{{"unknown", "on_retry", "neither replay nor recall", func(j *job.Job) { j.OnRetry = "again" }}})
+	digests := map[job.OnRetry]string{}
+	for _, mode := range []job.OnRetry{"", job.OnRetryReplay, job.OnRetryRecall} {
+		j := job.Job{Code: "1", OnRetry: mode}
+		if err := j.Prepare(now); err != nil {
+			t.Fatalf("%q: %v", mode, err)
+		}
+		var err error
+		if digests[mode], err = j.ContentDigest(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if digests[""] != digests[job.OnRetryReplay] || digests[""] == digests[job.OnRetryRecall] {
+		t.Errorf("got digests %v, want the default to be replay and recall another", digests)
 	}
 }
 

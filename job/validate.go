@@ -61,6 +61,9 @@ func (j *Job) Prepare(now time.Time) error {
 	j.Tenant = cmp.Or(j.Tenant, DefaultTenant)
 	j.Priority = cmp.Or(j.Priority, PriorityNormal)
 	j.MaxAttempts = cmp.Or(j.MaxAttempts, DefaultMaxAttempts)
+	if j.OnRetry == OnRetryReplay {
+		j.OnRetry = "" // the default has one form, and so one digest
+	}
 	j.Requires.Network = j.Network
 	j.Requires = j.Requires.Canonical(j.Limits)
 	j.Limits = j.Limits.WithDefaults()
@@ -104,7 +107,6 @@ func (j *Job) checkUnsupported(time.Time) *FieldError {
 		name string
 		set  bool
 	}{
-		{"on_retry", j.OnRetry != ""},
 		{"expect", len(j.Expect) > 0},
 		{"files.blob", slices.ContainsFunc(j.Files, func(f File) bool { return f.Blob != "" })},
 	} {
@@ -308,6 +310,11 @@ func (j *Job) checkSchedule(now time.Time) *FieldError {
 		case slices.Contains(j.RetryOn[:i], status):
 			return fieldErrorf(index("retry_on", i, ""), "%q is there twice", status)
 		}
+	}
+	switch j.OnRetry {
+	case "", OnRetryReplay, OnRetryRecall:
+	default:
+		return fieldErrorf("on_retry", "%q is neither %s nor %s", Printable(string(j.OnRetry), 40), OnRetryReplay, OnRetryRecall)
 	}
 	if j.NotBefore.After(now.AddDate(1, 0, 0)) {
 		return fieldErrorf("not_before", "is more than a year away")

@@ -32,6 +32,7 @@ var (
 	endShape = join(callShape, shape{
 		"state text", "answer bytea", "answer_json text", "code text", "message bytea", "detail bytea",
 		"ended_at timestamptz", "provider text", "end_schema text", "end_link integer", "end_hash bytea",
+		"retryable boolean",
 	})
 	refuseShape = join(endShape, startShape[len(callShape):])
 )
@@ -126,6 +127,7 @@ func (i *callItem) endRow() []any {
 		string(c.State), optionalBytes(c.Answer), jsonbUnless(i.plain, c.Answer),
 		optionalText(c.Code), optionalBytes(c.Message), optionalBytes(c.Detail), optionalTime(c.Ended),
 		optionalText(c.Provider), optionalText(c.SchemaDigest), optionalLink(c.EndLink), optionalBytes(c.EndHash),
+		c.Retryable,
 	}
 }
 
@@ -138,7 +140,8 @@ var endSQL = `
 UPDATE tool_calls c SET
     state = r.state, answer = r.answer, answer_json = r.answer_json::jsonb, code = r.code, message = r.message,
     detail = r.detail, ended_at = coalesce(r.ended_at, now()), provider = r.provider,
-    schema_digest = coalesce(r.end_schema, c.schema_digest), end_link = r.end_link, end_hash = r.end_hash
+    schema_digest = coalesce(r.end_schema, c.schema_digest), end_link = r.end_link, end_hash = r.end_hash,
+    retryable = r.retryable
 FROM ` + endShape.source() + `
 WHERE c.job = r.job AND c.attempt = r.number AND c.seq = r.seq
     AND (c.state = 'started' OR c.state = 'cancelled' AND r.state = 'late')
@@ -153,18 +156,18 @@ RETURNING c.job, c.attempt, c.seq`
 // refuseSQL records the whole of calls that never left the worker.
 var refuseSQL = `
 INSERT INTO tool_calls AS c (
-    job, attempt, seq, state, answer, answer_json, code, message, detail, ended_at, provider, end_link, end_hash,
+    job, attempt, seq, state, answer, answer_json, code, message, detail, ended_at, provider, end_link, end_hash, retryable,
     namespace, name, arguments, arguments_json, started_at, schema_digest, start_link, start_hash)
 SELECT
     job, number, seq, state, answer, answer_json::jsonb, code, message, detail, coalesce(ended_at, now()), provider,
-    end_link, end_hash, namespace, name, arguments, arguments_json::jsonb, coalesce(started_at, now()), schema_digest,
+    end_link, end_hash, retryable, namespace, name, arguments, arguments_json::jsonb, coalesce(started_at, now()), schema_digest,
     start_link, start_hash
 FROM ` + refuseShape.source() + `
 WHERE ` + holdsJob + `
 ON CONFLICT (job, attempt, seq) DO UPDATE SET
     state = excluded.state, answer = excluded.answer, answer_json = excluded.answer_json, code = excluded.code,
     message = excluded.message, detail = excluded.detail, ended_at = excluded.ended_at,
-    end_link = excluded.end_link, end_hash = excluded.end_hash
+    end_link = excluded.end_link, end_hash = excluded.end_hash, retryable = excluded.retryable
 WHERE c.state = 'started'
 RETURNING c.job, c.attempt, c.seq`
 

@@ -69,9 +69,7 @@ const (
 		LIMIT $4`
 
 	callsSQL = `
-		SELECT
-		    c.attempt, c.seq, c.namespace, c.name, c.arguments, c.state, c.answer, c.code, c.message, c.detail,
-		    c.started_at, c.ended_at, c.provider, c.schema_digest, c.start_link, c.start_hash, c.end_link, c.end_hash
+		SELECT ` + callColumns + `
 		FROM tool_calls c
 		JOIN jobs j ON j.id = c.job
 		WHERE j.tenant = $1 AND j.id = $2 AND c.job = $2

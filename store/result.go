@@ -127,37 +127,3 @@ func (s *Store) Result(ctx context.Context, tenant string, id job.ID) (*job.Resu
 func (s *Store) BatchResults(ctx context.Context, tenant, batch string, after job.ID, limit int) ([]*job.Result, error) {
 	return s.results(ctx, "read results of batch", batchResultsSQL, tenant, batch, [16]byte(after), limit)
 }
-
-// Calls returns the audit of all attempts of a job, in order. ErrNotFound if
-// the tenant has no such job.
-func (s *Store) Calls(ctx context.Context, tenant string, id job.ID) ([]job.Call, error) {
-	calls, err := collect(ctx, s, "read calls", scanCall, callsSQL, tenant, [16]byte(id))
-	if err != nil || len(calls) > 0 {
-		for i := range calls {
-			calls[i].Job = id
-		}
-		return calls, err
-	}
-	_, err = one(ctx, s, "read calls", pgx.RowTo[bool], knownSQL, tenant, [16]byte(id))
-	return nil, err
-}
-
-func scanCall(row pgx.CollectableRow) (job.Call, error) {
-	var (
-		c                                  job.Call
-		arguments, answer, message, detail []byte
-		code, provider, schema             *string
-		started                            time.Time
-		ended                              *time.Time
-		startLink, endLink                 *int
-	)
-	err := row.Scan(
-		&c.Attempt, &c.Seq, &c.Namespace, &c.Name, &arguments, &c.State, &answer, &code, &message, &detail,
-		&started, &ended, &provider, &schema, &startLink, &c.StartHash, &endLink, &c.EndHash)
-	c.Arguments, c.Answer = jsontext.Value(arguments), jsontext.Value(answer)
-	c.Code, c.Message, c.Detail = deref(code), string(message), string(detail)
-	c.Started, c.Ended = started.UTC(), deref(ended).UTC()
-	c.Provider, c.SchemaDigest = deref(provider), deref(schema)
-	c.StartLink, c.EndLink = deref(startLink), deref(endLink)
-	return c, err
-}

@@ -18,12 +18,12 @@ func TestBatchRunsEveryLine(t *testing.T) {
 	f := newFleet(t, fleetConfig{})
 	file := write(t, "mix.jsonl", strings.Join([]string{
 		`{"code": "value 1"}`, ``, `{"code": "fail"}`, `not json`, `   `, `{"code": "print hi", "limits": {"wall": "5s"}}`,
-		`{"code": "value 2", "cod": 1}`, `{"limits": {}}`, `{"code": "value 3", "on_retry": "replay"}`, `{"code": "infra"}`,
+		`{"code": "value 2", "cod": 1}`, `{"limits": {}}`, `{"code": "value 3", "on_retry": "again"}`, `{"code": "infra"}`,
 	}, "\n"))
 	out := file + ".out"
 	got := f.submit("--json", "batch", file, "-o", out).want(t, codeFailed)
 	for _, text := range []string{
-		"line 4: not JSON", "line 7: cod: unknown field", "line 8: code: required", "line 9: on_retry: not supported yet: on_retry",
+		"line 4: not JSON", "line 7: cod: unknown field", "line 8: code: required", "line 9: on_retry: \"again\" is neither replay nor recall",
 	} {
 		got.wantIn(t, "stderr", text)
 	}
