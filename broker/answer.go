@@ -176,6 +176,7 @@ func (f *flight) fail(state job.CallState, no *refusal) {
 	}
 	f.call.Message = job.Printable(message, maxMessage)
 	f.call.Detail = job.Printable(detail, maxDetail)
+	f.call.Retryable = no.retryableBy(f.tool)
 }
 
 // kept is what the audit keeps of a failure's texts. Of a provider's error the

@@ -118,8 +118,12 @@ func TestAuditLostEndsTheConversation(t *testing.T) {
 	b := begin(t, setup{audit: audit})
 	b.Hello()
 	b.Call(1, "math.add", `{"a":1,"b":2}`)
-	if _, err := b.Wait(); !errors.Is(err, broker.ErrAudit) {
+	report, err := b.Wait()
+	if !errors.Is(err, broker.ErrAudit) {
 		t.Errorf("Serve: got error %v, want ErrAudit", err)
+	}
+	if report.AuditHead != "" {
+		t.Errorf("got head %s, want none: the rows do not lead to it", report.AuditHead)
 	}
 }
 

@@ -28,7 +28,11 @@ type Config struct {
 	// Approvals has people decide about the calls that the policy wants
 	// approved; without it these are refused.
 	Approvals Approvals
-	Log       zerolog.Logger
+	// Past, if set, has the calls that were recorded before, for later
+	// attempts and for replays. Without it a later attempt makes all calls
+	// again, and every call of a replay is refused.
+	Past Past
+	Log  zerolog.Logger
 	// Tracer makes a span for each attempt and each of its calls, which
 	// providers are told of; nil makes none.
 	Tracer trace.Tracer
@@ -142,6 +146,11 @@ func (b *Broker) serve(ctx context.Context, a *job.Attempt, rwc io.ReadWriteClos
 	stop := context.AfterFunc(inner, s.ch.interrupt)
 	defer stop()
 
+	var err error
+	if s.past, err = b.remember(inner, a); err != nil {
+		s.ch.release()
+		return &job.Report{}, err
+	}
 	s.span = b.beginSpan(a)
 	s.run(inner)
 	s.ch.release()

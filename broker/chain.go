@@ -51,6 +51,9 @@ func endHash(prev []byte, c *job.Call) []byte {
 		writePrefixed(h, []byte(field))
 	}
 	writeTime(h, c.Ended)
+	if c.Retryable { // absent from what was recorded before there was such a word
+		writePrefixed(h, []byte("retryable"))
+	}
 	return h.Sum(nil)
 }
 

@@ -57,6 +57,7 @@ func TestVerifySeesTampering(t *testing.T) {
 		"ended":     func(c *job.Call) { c.Ended = c.Ended.Add(time.Microsecond) },
 		"provider":  func(c *job.Call) { c.Provider += "x" },
 		"digest":    func(c *job.Call) { c.SchemaDigest += "x" },
+		"retryable": func(c *job.Call) { c.Retryable = !c.Retryable },
 		"attempt":   func(c *job.Call) { c.Attempt++ },
 		"job":       func(c *job.Call) { c.Job = job.NewID() },
 		"sequence":  func(c *job.Call) { c.Seq++ },

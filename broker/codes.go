@@ -28,6 +28,8 @@ const (
 	CodeAuditFailed         Code = "audit_failed"
 	CodeApprovalDenied      Code = "approval_denied"
 	CodeApprovalExpired     Code = "approval_expired"
+	CodeNotRecorded         Code = "not_recorded"
+	CodeDiverged            Code = "diverged"
 )
 
 // Codes lists all of them, in the order they are documented.
@@ -37,6 +39,7 @@ func Codes() []Code {
 		CodeBadArguments, CodeToolLimit, CodeToolTimeLimit, CodeRateLimited, CodeCircuitOpen, CodeTooLarge, CodeTimeout,
 		CodeProviderError, CodeBadAnswer, CodeCancelled, CodeFinished, CodeAuditFailed,
 		CodeApprovalDenied, CodeApprovalExpired,
+		CodeNotRecorded, CodeDiverged,
 	}
 }
 
@@ -54,11 +57,16 @@ type refusal struct {
 	// foreign: message and detail may quote what the guest or a provider
 	// said, of which a rule may have fields redacted.
 	foreign bool
+	// recorded: it is told again, and retryable is what was told then.
+	recorded bool
 }
 
 // retryableBy reports whether the guest may make the same call again: it has
 // had no effect, or its tool, nil if unknown, has each effect only once.
 func (r *refusal) retryableBy(tool *Tool) bool {
+	if r.recorded {
+		return r.retryable
+	}
 	switch r.code {
 	case CodeNoProvider, CodeRateLimited, CodeCircuitOpen:
 		return true

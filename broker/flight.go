@@ -30,6 +30,10 @@ type flight struct {
 	call job.Call
 	// span is nil without a tracer.
 	span trace.Span
+	// rank is among equal calls; key is the Idempotency-Key, once the call is
+	// about to be made.
+	rank *rank
+	key  string
 	// metered is set while the call's time counts.
 	metered bool
 	// rule is the operator's for the call, and turn how the call came to its
@@ -39,28 +43,40 @@ type flight struct {
 }
 
 func (s *session) newFlight(msg *Message, seq int, finished bool) *flight {
-	return &flight{s: s, id: msg.ID, ask: msg.Call, finished: finished, call: job.Call{
+	namespace, name := s.policy.meant(msg.Call)
+	rule := s.policy.rule(namespace, name)
+	kept := rule.Kept(msg.Call.Arguments)
+	rank := s.keys.join(s.attempt.Job.ID, namespace, name, msg.Call.Arguments, kept)
+	return &flight{s: s, id: msg.ID, ask: msg.Call, finished: finished, rule: rule, rank: rank, call: job.Call{
 		Job: s.attempt.Job.ID, Attempt: s.attempt.Number, Seq: seq,
-		Arguments: msg.Call.Arguments, Started: timestamp(),
+		Arguments: kept, Started: timestamp(),
 	}}
 }
 
 // run serves the call: ctx is the conversation, calls ends all calls.
 func (f *flight) run(ctx, calls context.Context) {
+	defer f.rank.leave()
 	if f.span = f.s.span.call(&f.call); f.span != nil {
 		defer f.endSpan()
+	}
+	if f.s.past.rules() {
+		f.rerun(ctx, calls)
+		return
 	}
 	if no := f.admit(calls); no != nil {
 		f.refuse(ctx, no)
 		return
 	}
-	if no, err := f.approve(calls); err != nil {
-		f.unrecorded(ctx, calls, err)
-		return
-	} else if no != nil {
-		f.refuse(ctx, no)
-		return
+	if !f.known(calls) {
+		if no, err := f.approve(calls); err != nil {
+			f.unrecorded(ctx, calls, err)
+			return
+		} else if no != nil {
+			f.refuse(ctx, no)
+			return
+		}
 	}
+	f.rank.await(calls)
 	left, no := f.s.letThrough(f)
 	if no != nil {
 		f.refuse(ctx, no)
@@ -73,8 +89,6 @@ func (f *flight) run(ctx, calls context.Context) {
 func (f *flight) admit(calls context.Context) *refusal {
 	namespace, name, no := f.s.policy.resolve(f.ask)
 	f.call.Namespace, f.call.Name = job.Printable(namespace, maxShown), job.Printable(name, maxShown)
-	f.rule = f.s.policy.rule(namespace, name)
-	f.call.Arguments = f.rule.Kept(f.ask.Arguments)
 	switch {
 	case f.finished:
 		return refusef(CodeFinished, "the result has been given")
@@ -141,9 +155,12 @@ func (f *flight) refuse(ctx context.Context, no *refusal) {
 	f.reply(ctx, errorReply(f.id, no, f.tool))
 }
 
-// carry makes the call, once it is recorded.
+// carry makes the call, once it is recorded, unless an earlier attempt did.
 func (f *flight) carry(ctx, calls context.Context, left time.Duration) {
 	f.metered = true
+	if f.replayed(ctx, calls) {
+		return
+	}
 	timeout := f.timeout()
 	if f.rule != nil {
 		f.turn = &turn{}
@@ -156,6 +173,7 @@ func (f *flight) carry(ctx, calls context.Context, left time.Duration) {
 		}
 		timeout, left = timeout-waited, left-waited
 	}
+	f.number()
 	if err := f.s.audit.started(calls, &f.call); err != nil {
 		f.unrecorded(ctx, calls, err)
 		return
@@ -227,8 +245,7 @@ func (f *flight) request(deadline time.Time) Request {
 	j := f.s.attempt.Job
 	return Request{
 		Tenant: j.Tenant, Job: j.ID, Attempt: f.call.Attempt, Seq: f.call.Seq,
-		Key:      f.s.keys.next(f.call.Namespace, f.call.Name, f.ask.Arguments),
-		Deadline: deadline, Arguments: f.ask.Arguments, TraceParent: f.traceParent(),
+		Key: f.key, Deadline: deadline, Arguments: f.ask.Arguments, TraceParent: f.traceParent(),
 	}
 }
 

@@ -64,6 +64,7 @@ func (s *session) finish(cause error) (*job.Report, error) {
 	}
 	switch {
 	case s.lost != nil:
+		report.AuditHead = "" // which the rows may not lead to
 		return &report, s.lost
 	case broken != nil:
 		return &report, fmt.Errorf("%w: %s", ErrBreach, broken.reason)

@@ -37,13 +37,18 @@ func (p rights) rule(namespace, name string) *policy.Rule {
 	return p.rules.For(p.tenant, namespace, name)
 }
 
+// meant is what a call names, whatever it is.
+func (p rights) meant(c *CallTool) (namespace, name string) {
+	if c.Namespace != nil {
+		return *c.Namespace, c.Name
+	}
+	return p.pin, c.Name
+}
+
 // resolve finds the namespace and name that a call means, before anything is
 // looked up or composed of them.
 func (p rights) resolve(c *CallTool) (namespace, name string, no *refusal) {
-	namespace, name = p.pin, c.Name
-	if c.Namespace != nil {
-		namespace = *c.Namespace
-	}
+	namespace, name = p.meant(c)
 	switch {
 	case c.Namespace != nil && !job.ValidToolName(namespace):
 		no = refusef(CodeBadName, "%q is not a namespace's name", job.Printable(namespace, 80))

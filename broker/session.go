@@ -48,6 +48,8 @@ type session struct {
 	meter  *meter
 	keys   *callKeys
 	span   *attemptSpan // nil without a tracer
+	// past is nil where no earlier call is answered from the record.
+	past *past
 	// end ends the conversation; the first cause counts.
 	end context.CancelCauseFunc
 	// giveUp ends all calls, those to come included.
@@ -92,7 +94,7 @@ func (b *Broker) newSession(a *job.Attempt, rwc io.ReadWriteCloser, clock job.Cl
 		log:       b.cfg.Log.With().Stringer(fieldJob, a.Job.ID).Int(fieldAttempt, a.Number).Logger(),
 		ch:        newChannel(rwc, maxFrames(a.Job), b.cfg.MaxBytes, b.cfg.WriteTimeout),
 		policy:    b.newRights(a.Job),
-		keys:      newCallKeys(a.Job.ID),
+		keys:      newCallKeys(),
 		artifacts: b.newCollection(a.Job),
 		outgoing:  make(chan []byte, queueLength),
 		written:   make(chan struct{}),
@@ -156,7 +158,7 @@ func (s *session) greet(ctx context.Context) error {
 	timer.Stop()
 	s.report.Ready = time.Now()
 	s.report.Python = job.Printable(msg.Hello.Python, maxPython)
-	body, err := s.b.encodeJob(s.attempt.Job, s.policy.granted(ctx))
+	body, err := s.b.encodeJob(s.attempt.Job, s.tools(ctx))
 	if err != nil {
 		return fmt.Errorf("%w: encode the job: %w", errOurs, err)
 	}
@@ -271,7 +273,7 @@ func (s *session) listTools(ctx, calls context.Context, id uint64, finished bool
 		s.reply(ctx, id, errorReply(id, refusef(CodeFinished, "the result has been given"), nil))
 		return
 	}
-	body, err := encodeTools(s.policy.granted(calls))
+	body, err := encodeTools(s.tools(calls))
 	if err != nil {
 		s.log.Error().Err(err).Msg("tools do not encode")
 		s.reply(ctx, id, errorReply(id, refusef(CodeNoProvider, "the tools cannot be listed"), nil))

@@ -40,6 +40,7 @@ type setup struct {
 	// shared, if set, is the worker that other conversations are held by too;
 	// cfg has no effect then.
 	shared *broker.Broker
+	number int // of the attempt: 1 if zero
 }
 
 func begin(t *testing.T, s setup) *bench {
@@ -55,6 +56,7 @@ func begin(t *testing.T, s setup) *bench {
 	}
 	s.cfg.Tools, s.cfg.Audit = s.tools, s.audit
 	b := &bench{tools: s.tools, audit: s.audit, attempt: brokertest.Attempt(t, s.grants, s.edits...)}
+	b.attempt.Number = max(s.number, 1)
 	var host io.ReadWriteCloser
 	if s.memory {
 		b.Guest, host = brokertest.NewGuest(t)

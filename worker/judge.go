@@ -209,7 +209,7 @@ func final(r *job.Result) bool {
 func unstorable(r *job.Result, why error) *job.Result {
 	kept := *r
 	kept.Status, kept.Value, kept.Stdout, kept.Stderr, kept.Events = job.StatusInfraError, nil, nil, nil, nil
-	kept.Artifacts = nil
+	kept.Artifacts, kept.AuditHead = nil, "" // a crash may have taken rows back
 	kept.Error = &job.Error{
 		Type:    errNotStored,
 		Message: fmt.Sprintf("the job ended as %s, but its result cannot be stored: %s", r.Status, job.Printable(why.Error(), 500)),

@@ -56,7 +56,7 @@ const (
 var reserved = []string{
 	"bad_name", "namespace_not_allowed", "not_granted", "denied", "unknown_tool", "no_provider", "tool_limit", "tool_time_limit",
 	"rate_limited", "circuit_open", "timeout", "provider_error", "bad_answer", "cancelled", "finished", "audit_failed",
-	"approval_denied", "approval_expired",
+	"approval_denied", "approval_expired", "not_recorded", "diverged",
 }
 
 // Reserved reports whether only a worker may fail a call with this code: a

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"maps"
 
 	"airlock/job"
 	"airlock/queue"
@@ -40,7 +41,7 @@ type (
 // verbs answers the control requests from the history. The tenant comes from
 // the subject, which NATS permissions guard; it never comes from the body.
 func (p *pool) verbs() map[string]queue.Answer {
-	return map[string]queue.Answer{
+	verbs := map[string]queue.Answer{
 		"status": verb(func(ctx context.Context, tenant string, r jobOrBatch) (any, error) {
 			return p.store.Job(ctx, tenant, r.ID)
 		}),
@@ -75,6 +76,8 @@ func (p *pool) verbs() map[string]queue.Answer {
 		"cancel":    verb(p.cancel),
 		"requeue":   verb(p.requeue),
 	}
+	maps.Copy(verbs, p.auditVerbs())
+	return verbs
 }
 
 func (l listing) limit() int {
