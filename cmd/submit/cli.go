@@ -26,6 +26,8 @@ type cli struct {
 	Call      callCmd      `cmd:"" help:"Try a tool by hand."`
 	Approvals approvalsCmd `cmd:"" help:"List the tool calls that wait for a person."`
 	Approve   approveCmd   `cmd:"" help:"Let a waiting tool call through, or deny it."`
+	Audit     auditCmd     `cmd:"" help:"Verify the audit of tool calls."`
+	Replay    replayCmd    `cmd:"" help:"Run an ended job's code again with the recorded answers of its tool calls, and compare."`
 	Cancel    cancelCmd    `cmd:"" help:"Cancel a job or a batch."`
 	History   historyCmd   `cmd:"" help:"List jobs, newest first."`
 	Workers   workersCmd   `cmd:"" help:"List the live workers and what they offer."`

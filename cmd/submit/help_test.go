@@ -18,15 +18,24 @@ func commands(t *testing.T) []*kong.Node {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return append([]*kong.Node{parser.Model.Node}, parser.Model.Children...)
+	all := []*kong.Node{parser.Model.Node}
+	for i := 0; i < len(all); i++ {
+		all = append(all, all[i].Children...)
+	}
+	return all
+}
+
+// words are those that name a command.
+func words(command *kong.Node) []string {
+	if command.Type != kong.CommandNode {
+		return nil
+	}
+	return append(words(command.Parent), command.Name)
 }
 
 func helpOf(t *testing.T, command *kong.Node) string {
 	t.Helper()
-	args := []string{"--help"}
-	if command.Type == kong.CommandNode {
-		args = []string{command.Name, "--help"}
-	}
+	args := append(words(command), "--help")
 	var out, talk safeBuffer
 	if code := run(t.Context(), args, nil, strings.NewReader(""), &out, &talk); code != codeOK {
 		t.Fatalf("%v: got exit code %d, want 0: %s", args, code, talk.String())
@@ -97,7 +106,10 @@ func parseTwin(t *testing.T, command *kong.Node, flag *kong.Flag, twin string) (
 	if !ok {
 		value = "ok"
 	}
-	args := []string{command.Name}
+	args := words(command)
+	if len(command.Children) > 0 {
+		args = append(args, words(command.Children[0])[len(args):]...)
+	}
 	for _, arg := range command.Positional {
 		sample := "x"
 		if arg.Target.Kind() == reflect.Array {

@@ -65,6 +65,7 @@ type scheduleFlags struct {
 	Deadline    moment       `placeholder:"TIME" help:"Give up after: RFC 3339, or a span from now such as 2h."`
 	MaxAttempts int          `placeholder:"N" help:"Tries when the failure is Airlock's, or one that --retry-on names. Default 3."`
 	RetryOn     []job.Status `placeholder:"STATUS" help:"Failures of the code itself to try again after, with commas, such as timeout,guest_error. Without it they are the result."`
+	OnRetry     job.OnRetry  `placeholder:"HOW" help:"What a later try does about tool calls of earlier ones: replay (the default) is given their recorded answers, recall makes them again."`
 }
 
 // moment is a time in the future as the command line gives it.
@@ -89,7 +90,7 @@ func (f *jobFlags) job(a *app, code string) (*job.Job, error) {
 	j := &job.Job{
 		Tenant: a.flags.Tenant, Code: code, Args: a.guestArgs,
 		Namespace: f.Namespace, Limits: job.Limits(f.limitFlags),
-		Key: f.Key, Batch: f.Batch, Priority: f.Priority, MaxAttempts: f.MaxAttempts, RetryOn: f.RetryOn,
+		Key: f.Key, Batch: f.Batch, Priority: f.Priority, MaxAttempts: f.MaxAttempts, RetryOn: f.RetryOn, OnRetry: f.OnRetry,
 		NotBefore: f.NotBefore.Time, Deadline: f.Deadline.Time,
 	}
 	for _, fill := range []func(*app, *job.Job) error{f.inputs, f.grants, f.requirement, f.labels} {
