@@ -11,19 +11,13 @@ import (
 	"airlock/job"
 )
 
-// The values of on_retry.
-const (
-	replay = "replay"
-	recall = "recall"
-)
-
 // repeated: where a job's later attempts get the recorded answers of its calls,
 // a call of a tool that is not idempotent is made no second time once its
 // answer is recorded. It is not asked where workers' clocks are off: which was
 // first is told by their clocks.
 func (c *checker) repeated(t testing.TB, v *verdict, a asked, attempts map[int][]job.Call) {
 	t.Helper()
-	if a.job.OnRetry != replay || c.p.skewed || len(attempts) < 2 {
+	if a.job.OnRetry == job.OnRetryRecall || c.p.skewed || len(attempts) < 2 {
 		return
 	}
 	started := c.started(t, a.job.ID)
