@@ -171,6 +171,9 @@ func (f *flight) fail(state job.CallState, no *refusal) {
 	f.call.State = state
 	f.call.Code = string(no.code)
 	message, detail := f.kept(no)
+	if no.retryable {
+		detail = strings.TrimSuffix(retryableDetail+": "+detail, ": ")
+	}
 	if story := f.story(); story != "" {
 		detail = strings.TrimSuffix(story+": "+detail, ": ")
 	}
@@ -192,6 +195,10 @@ func (f *flight) kept(no *refusal) (message, detail string) {
 	}
 	return message, detail
 }
+
+// retryableDetail begins the detail of a call whose provider said that it may
+// be made again.
+const retryableDetail = "retryable"
 
 // maxDetail bounds what operators are told of a failure.
 const maxDetail = 2000

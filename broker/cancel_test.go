@@ -124,7 +124,7 @@ func TestRetryable(t *testing.T) {
 	failing("reading", false, true, timeout)
 	failing("nobody", false, false, broker.Answer{Code: broker.CodeNoProvider})
 	failing("error", true, true, broker.Answer{Code: broker.CodeProviderError})
-	failing("said", false, false, broker.Answer{Code: broker.CodeProviderError, Retryable: true})
+	failing("said", false, false, broker.Answer{Code: broker.CodeProviderError, Retryable: true, Detail: "busy"})
 	failing("large", true, true, broker.Answer{Code: broker.CodeTooLarge, Retryable: true})
 	b := begin(t, setup{tools: tools, grants: "n.* gone.t"})
 	b.Hello()
@@ -138,6 +138,13 @@ func TestRetryable(t *testing.T) {
 		}
 	}
 	b.end(t)
+	// The provider's word is recorded, whatever the guest was told.
+	for _, call := range b.audit.Calls() {
+		want := map[string]string{"said": "retryable: busy", "large": "retryable"}[call.Name]
+		if call.Detail != want && (want != "" || strings.HasPrefix(call.Detail, "retryable")) {
+			t.Errorf("%s: got detail %q, want %q", call.Name, call.Detail, want)
+		}
+	}
 }
 
 func TestProvidersWordOnRetryingIsHeard(t *testing.T) {
