@@ -238,7 +238,7 @@ func TestParts(t *testing.T) {
 	if err := b.choose(); err != nil {
 		t.Fatal(err)
 	}
-	want := []string{"control", "floors", "docker", "new", "scaling", "sustained", "memory", "growth", "queued", "batch", "cancel", "noisy", "recovery"}
+	want := []string{"control", "floors", "docker", "new", "scaling", "sustained", "tools", "memory", "growth", "queued", "batch", "cancel", "noisy", "recovery"}
 	if diff := cmp.Diff(want, b.chosen); diff != "" {
 		t.Errorf("the parts (-want +got):\n%s", diff)
 	}

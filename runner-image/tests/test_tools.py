@@ -223,6 +223,19 @@ class ParallelTest(unittest.TestCase):
         ended = run("import asyncio\n[tools.call_sync('math', 'add', a=1, b=2), await add(a=3, b=4)]")
         self.assertEqual(ended.value, [{"sum": 3}, {"sum": 7}])
 
+    def test_blocking_call_beside_calls_of_the_loop(self) -> None:
+        """It gets its turn behind them, and reads their answers while it waits."""
+        source = """
+            import asyncio
+            tasks = [asyncio.ensure_future(add(a=i, b=1)) for i in range(20)]
+            await asyncio.sleep(0)
+            alone = tools.call_sync("math", "add", a=1, b=2)["sum"]
+            [alone, [r["sum"] for r in await asyncio.gather(*tasks)] == list(range(1, 21))]
+            """
+        result, counts = self.play(source, {"parallel": 3}, lambda calls: reversed(calls))
+        self.assertEqual(result["value"], [3, True])
+        self.assertEqual(max(counts), 3)
+
     def test_cancelled_call(self) -> None:
         """A reply that nobody waits for any more is dropped, and its place is free again."""
         late = []

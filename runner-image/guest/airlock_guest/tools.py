@@ -71,7 +71,11 @@ class Tools:
         return self._caller.call(namespace, name, {**({} if arguments is None else arguments), **more})
 
     def call_sync(self, namespace: str, name: str, arguments: "dict | None" = None, /, **more: "Any") -> "Any":
-        """Calls a tool and waits for its answer, in a thread or in code that is not async."""
+        """Calls a tool and waits for its answer, for code that cannot await: a callback, a thread, a library's hook.
+
+        Inside a running event loop it holds up the loop's other tasks, but not their calls, whose answers arrive
+        meanwhile.
+        """
         return self._caller.call_sync(namespace, name, {**({} if arguments is None else arguments), **more})
 
     def list(self) -> "Any":
