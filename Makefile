@@ -43,7 +43,7 @@ test: setup-test check crosscheck fuzz-short demo test-go test-compose k8s-check
 # Those that make containers have the machine for themselves.
 .PHONY: test-go
 test-go:
-	dev/mcp.sh >/dev/null; \
+	[[ ,$(REQUIRE), != *,mcp,* ]] || dev/mcp.sh >/dev/null; \
 	$(WITH_ENGINE) dev/images.sh nats postgres runner >/dev/null; \
 	alone='/(backends/docker|integration)$$'; export AIRLOCK_REQUIRE=$(REQUIRE); \
 	go test -race -timeout 20m $$(go list ./... | grep -Ev "$$alone"); \
