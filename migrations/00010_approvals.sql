@@ -38,6 +38,8 @@ COMMENT ON COLUMN approvals.arguments IS 'JSON text, as tool_calls keeps it.';
 COMMENT ON COLUMN approvals.decision IS 'NULL while nobody decided; gone means that the attempt ended before.';
 COMMENT ON COLUMN approvals.decided_by IS 'Who said to have decided; what proves it is the login of NATS.';
 
+COMMENT ON INDEX approvals_pkey IS 'Ask, Decide and SettleApprovals: the request of one call.';
+
 CREATE INDEX approvals_of_tenant ON approvals (tenant, asked_at DESC);
 COMMENT ON INDEX approvals_of_tenant IS 'Approvals, Decide by short id: a tenant''s requests, newest first.';
 

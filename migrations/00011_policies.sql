@@ -15,6 +15,8 @@ CREATE TABLE policies (
 COMMENT ON TABLE policies IS 'Every policy for tools that a worker ever took.';
 COMMENT ON COLUMN policies.policy IS 'JSON without white space, members sorted; digest is its SHA-256.';
 
+COMMENT ON INDEX policies_pkey IS 'RecordPolicy: whether a policy is known; policy_history.';
+
 CREATE TABLE policy_changes (
     worker text COLLATE "C" NOT NULL,
     at timestamptz NOT NULL,
@@ -24,6 +26,8 @@ CREATE TABLE policy_changes (
 );
 
 COMMENT ON TABLE policy_changes IS 'When each worker took a policy: at its start, and when its file changed.';
+
+COMMENT ON INDEX policy_changes_pkey IS 'policy_history of one worker; one change at a time.';
 
 CREATE INDEX policy_changes_digest ON policy_changes (digest);
 COMMENT ON INDEX policy_changes_digest IS 'policy_history of one digest, such as that of an attempt.';
