@@ -40,6 +40,9 @@ const (
 	prefixBlobs   = "blobs"
 	prefixOutputs = "outputs"
 
+	// prefixEvents is of news that nobody keeps.
+	prefixEvents = "events"
+
 	prefixApproval = "approval"
 	prefixDecided  = "decided"
 
@@ -174,6 +177,20 @@ func resultFilter(tenant, batch string, id job.ID) (string, error) {
 	}
 	return strings.Join([]string{prefixResults, tenant, batchToken, jobToken}, "."), nil
 }
+
+// eventSubject is where the news of a job go.
+func eventSubject(tenant, batch string, id job.ID) (string, error) {
+	if err := checkOwner(tenant, batch); err != nil {
+		return "", err
+	}
+	if batch == "" {
+		batch = noBatch
+	}
+	return strings.Join([]string{prefixEvents, tenant, batch, id.String()}, "."), nil
+}
+
+// eventFilter covers the news of all jobs of all tenants.
+func eventFilter() string { return prefixEvents + ".*.*.*" }
 
 func controlSubject(tenant, verb string) (string, error) {
 	return questionSubject(prefixControl, tenant, verb)

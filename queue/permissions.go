@@ -94,7 +94,7 @@ func (u User) Permissions() (Permissions, error) {
 	case RoleGateway:
 		// It decides by itself who may see what.
 		p.submitter("*")
-		p.Subscribe = append(p.Subscribe, strings.Join([]string{prefixResults, "*", "*", "*"}, "."))
+		p.Subscribe = append(p.Subscribe, strings.Join([]string{prefixResults, "*", "*", "*"}, "."), eventFilter())
 	case RoleProvider:
 		p.provider(u.Of, u.Name())
 	case RoleAnalyst:
@@ -195,7 +195,7 @@ func (p *Permissions) worker() {
 		"$JS.ACK."+streamQueued+"."+recorderName+".>",
 		bucketSubject(bucketLanes, "*"), bucketSubject(bucketWorkers, "*"),
 		bucketSubject(bucketCancels, "*.*.*"), bucketSubject(bucketKeys, "*.*"),
-		prefixJobs+".*.*.*", prefixResults+".*.*.*", prefixBlobs+".*.*.*", prefixOutputs+".*.*.*",
+		prefixJobs+".*.*.*", prefixResults+".*.*.*", prefixBlobs+".*.*.*", prefixOutputs+".*.*.*", eventFilter(),
 		// Answers, and questions to tool providers.
 		inboxPrefix+".>", job.ToolSubject("*", "*"), job.ToolCancel("*"), "$SRV.INFO",
 		// What a health check asks, as the worker that it is of.

@@ -13,6 +13,8 @@ type output struct {
 	// over is called once, when both streams together exceed
 	// job.MaxOutputTotal.
 	over func()
+	// live, if set, is told of what is kept.
+	live *live
 
 	mu    sync.Mutex
 	total int64     // guarded by mu, as all below
@@ -39,11 +41,19 @@ func newOutput(limit job.Size, over func()) *output {
 // Write never fails: a guest that prints too much is ended, not refused.
 func (s *stream) Write(p []byte) (int, error) {
 	if room := s.keep - len(s.kept); room > 0 {
-		s.kept = append(s.kept, p[:min(room, len(p))]...)
+		s.add(p[:min(room, len(p))])
 	}
 	s.total += int64(len(p))
 	s.out.count(len(p))
 	return len(p), nil
+}
+
+func (s *stream) add(p []byte) {
+	if s.out.live != nil {
+		s.out.live.add(s, p)
+		return
+	}
+	s.kept = append(s.kept, p...)
 }
 
 func (s *stream) truncated() bool { return s.total > int64(len(s.kept)) }

@@ -38,7 +38,12 @@ func (w *Worker) execute(ctx context.Context, a *job.Attempt, box *Sandbox, span
 		clock:  newClock(a.Job.Limits.Wall.Std(), func() { end(job.ErrTimeout) }),
 		output: newOutput(a.Job.Limits.Output, func() { end(job.ErrOutputLimit) }),
 	}
+	if tell := w.cfg.Events; tell != nil {
+		run.tell = func(n job.News) { tell(a.Job, n) }
+		run.output.tellLive(a.Number, run.tell)
+	}
 	run.outcome, run.err = w.guarded(ctx, box.Backend, run.task(w.cfg.Tools))
+	run.output.live.close()
 	run.wall = run.clock.stop()
 	run.cause = context.Cause(ctx)
 	span.Mark(trace.Gone)
@@ -72,6 +77,8 @@ type guestRun struct {
 	fail    *failpoint.Points
 	clock   *clock
 	output  *output
+	// tell is told what happens; nil without anybody to tell.
+	tell func(job.News)
 
 	// report and serveErr are written by Serve, which has returned before
 	// the backend's Run does.
@@ -108,6 +115,13 @@ func (g *guestRun) task(tools ToolServer) backends.Task {
 // hooks are the clock's. Its start is when the guest has its code.
 func (g *guestRun) hooks() job.Clock {
 	hooks := g.clock.hooks()
+	if g.tell != nil {
+		start := hooks.Start
+		hooks.Start = func() {
+			start()
+			g.tell(job.News{Kind: job.NewsStarted, Attempt: g.attempt.Number, At: time.Now().UTC()})
+		}
+	}
 	if g.fail.Armed(failpoint.GuestRunning) {
 		start := hooks.Start
 		hooks.Start = func() { start(); g.fail.At(failpoint.GuestRunning) }

@@ -108,6 +108,7 @@ func (w *Worker) run(ctx context.Context, log zerolog.Logger, d job.Delivery, bo
 	l.span = span
 	defer w.drop(l)
 	log.Info().Msg("job claimed")
+	w.tellClaimed(a)
 
 	if claim.CancelRequested || w.cfg.Cancelled(d.Job) {
 		end(job.ErrCancelled)
@@ -138,6 +139,14 @@ func (w *Worker) run(ctx context.Context, log zerolog.Logger, d job.Delivery, bo
 	span.Leave()
 	span.Status(string(result.Status))
 	w.conclude(runCtx, log, l, result)
+}
+
+func (w *Worker) tellClaimed(a *job.Attempt) {
+	if w.cfg.Events != nil {
+		w.cfg.Events(a.Job, job.News{
+			Kind: job.NewsClaimed, Attempt: a.Number, At: a.Claimed.UTC(), Worker: a.Worker, Backend: a.Backend,
+		})
+	}
 }
 
 // conclude commits the end of an attempt, then acknowledges and announces.

@@ -37,8 +37,8 @@ type ToolServer interface {
 	Serve(ctx context.Context, a *job.Attempt, channel io.ReadWriteCloser, clock job.Clock) (*job.Report, error)
 }
 
-// Config is what a Worker needs. All fields but Max, Cancelled, Ended, Trace and
-// Fail are required.
+// Config is what a Worker needs. All fields but Max, Cancelled, Ended, Events,
+// Trace and Fail are required.
 type Config struct {
 	// ID is new for each process, so that a restarted worker is another one.
 	ID      string
@@ -55,6 +55,10 @@ type Config struct {
 	// Ended is told of each attempt whether the backend failed it. It must
 	// be quick.
 	Ended func(backend string, failed bool)
+	// Events, if set, is told what happens to attempts while they run. It must
+	// wait for nothing, and may be called from several goroutines. It is given
+	// what a guest printed to read, not to keep.
+	Events func(j *job.Job, n job.News)
 	// Trace, if set, is told where the time of each attempt went.
 	Trace *trace.File
 	// Fail are the points at which a test has this worker fail.

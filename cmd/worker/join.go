@@ -85,7 +85,7 @@ func join(ctx context.Context, cfg *config, at servers, log zerolog.Logger) (*po
 	p.catalogue = broker.NewCatalogue(p.nc, broker.CatalogueConfig{Log: p.log})
 	p.approvals = newApprovals(p.store, p.log)
 	p.broker = broker.New(broker.Config{
-		Tools: p.tools(), Audit: p.store, Past: p.store, Policy: cfg.rules.Policy, Approvals: p.approvals, Log: p.log, Tracer: p.spans.tracer(), MaxArtifacts: cfg.MaxArtifacts,
+		Tools: p.tools(), Audit: toldAudit{p.store, p.queue.Tell}, Past: p.store, Policy: cfg.rules.Policy, Approvals: p.approvals, Log: p.log, Tracer: p.spans.tracer(), MaxArtifacts: cfg.MaxArtifacts,
 	})
 	p.worker = worker.New(worker.Config{
 		ID:        p.id,
@@ -96,6 +96,7 @@ func join(ctx context.Context, cfg *config, at servers, log zerolog.Logger) (*po
 		Max:       cfg.max,
 		Cancelled: func(j *job.Job) bool { return p.queue.Cancelled(j.Tenant, j) },
 		Ended:     p.prober.Ended,
+		Events:    p.queue.Tell,
 		Trace:     p.trace,
 		Fail:      p.fail,
 		Log:       p.log,
