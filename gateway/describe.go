@@ -68,6 +68,10 @@ func operation(registry huma.Registry, rt route) (*huma.Operation, error) {
 		op.RequestBody = &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{rt.in.media: media}}
 	}
 	for status, c := range rt.out {
+		if c.of == nil { // an answer without a body
+			op.Responses[strconv.Itoa(status)] = &huma.Response{Description: c.text}
+			continue
+		}
 		media, err := mediaType(registry, c)
 		if err != nil {
 			return nil, err

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
+	"golang.org/x/sync/errgroup"
 
 	"airlock/job"
 	"airlock/queue"
@@ -35,6 +36,9 @@ type Config struct {
 	// BodyWait is how long a client may take over the next part of its body:
 	// 30 s.
 	BodyWait time.Duration
+	// StreamWait is how long a client may take to take the next part of a
+	// stream of events: 10 s.
+	StreamWait time.Duration
 	// Version is shown in the API's description.
 	Version string
 }
@@ -44,6 +48,7 @@ func (c Config) withDefaults() Config {
 	c.Rate = cmp.Or(c.Rate, 1000)
 	c.Concurrency = cmp.Or(c.Concurrency, 2000)
 	c.BodyWait = cmp.Or(c.BodyWait, 30*time.Second)
+	c.StreamWait = cmp.Or(c.StreamWait, 10*time.Second)
 	c.Version = cmp.Or(c.Version, "unknown")
 	return c
 }
@@ -54,6 +59,7 @@ type Gateway struct {
 	gate    gate
 	tenants tenants
 	waiters waiters
+	hub     hub
 	// submitting holds a token for each job that is being published.
 	submitting chan struct{}
 	routes     []route
@@ -77,9 +83,12 @@ func New(cfg Config) (*Gateway, error) {
 	return g, err
 }
 
-// Run hears of results until ctx ends.
+// Run hears of jobs until ctx ends.
 func (g *Gateway) Run(ctx context.Context) error {
-	return g.cfg.Queue.Overhear(ctx, g.waiters.heard)
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return g.cfg.Queue.Overhear(ctx, g.heardEnd) })
+	group.Go(func() error { return g.cfg.Queue.OverhearEvents(ctx, g.hub.wanted, g.hub.heard) })
+	return group.Wait()
 }
 
 // Leave has streams and waits end, each with what its client needs to go on

@@ -40,6 +40,8 @@ type setUp struct {
 	gateway  gateway.Config
 	public   bool
 	noWorker bool
+	// play, if set, is what the worker does instead.
+	play     func(w *world, ctx context.Context, d job.Delivery)
 	postgres string
 }
 
@@ -57,7 +59,7 @@ func start(t *testing.T, with setUp) *world {
 	ctx, stop := context.WithCancel(context.Background())
 	var group errgroup.Group
 	if !with.noWorker {
-		w.work(ctx, &group)
+		w.work(ctx, &group, with.play)
 	}
 	attached, err := queue.Attach(t.Context(), w.nats.ConnectAs(string(queue.RoleGateway)), queue.Config{Log: storetest.Log(t)})
 	must(t, err)
@@ -81,7 +83,10 @@ func start(t *testing.T, with setUp) *world {
 }
 
 // work serves the lane of jobs that ask for nothing.
-func (w *world) work(ctx context.Context, group *errgroup.Group) {
+func (w *world) work(ctx context.Context, group *errgroup.Group, play func(*world, context.Context, job.Delivery)) {
+	if play == nil {
+		play = (*world).play
+	}
 	offer := job.Offer{Backend: "fake", Isolation: job.IsolationStrong, OS: "linux", Arch: "amd64", Limits: job.KernelLimits()}
 	here := queue.Presence{ID: "played", Host: "here", Slots: 8, Offers: []job.Offer{offer}}
 	must(w.t, w.queue.Advertise(ctx, here))
@@ -98,7 +103,7 @@ func (w *world) work(ctx context.Context, group *errgroup.Group) {
 	group.Go(func() error { return w.queue.Record(ctx, w.store.RecordQueued) })
 	group.Go(func() error {
 		return w.queue.Consume(ctx, queue.ConsumerConfig{
-			Slots: 8, Offers: func() []job.Offer { return []job.Offer{offer} }, Handler: w.play,
+			Slots: 8, Offers: func() []job.Offer { return []job.Offer{offer} }, Handler: func(ctx context.Context, d job.Delivery) { play(w, ctx, d) },
 		})
 	})
 }

@@ -64,6 +64,8 @@ func (g *Gateway) table() []route {
 			params: []param{pathJob}, out: map[int]content{200: doc(View{}, "The job.")}, problems: ofOne, serve: g.getJob},
 		{method: get, path: "/v1/jobs/{id}/calls", scope: store.ScopeRead, name: "listCalls", summary: "The tool calls of a job",
 			params: []param{pathJob}, out: map[int]content{200: doc(Calls{}, "The calls of all attempts, in order.")}, problems: ofOne, serve: g.getCalls},
+		{method: get, path: "/v1/jobs/{id}/events", scope: store.ScopeRead, name: "followJob", summary: "Follow a job as it happens", text: jobEventsText,
+			params: []param{pathJob, lastEvent, lastEventQuery}, out: outEvents, problems: append([]Code{CodeBadRequest}, ofOne...), serve: g.followJob},
 		{method: remove, path: "/v1/jobs/{id}", scope: store.ScopeCancel, name: "cancelJob", summary: "Cancel a job",
 			text:   "What has ended stays as it is. It may be asked again.",
 			params: []param{pathJob},
@@ -91,6 +93,8 @@ func (g *Gateway) table() []route {
 			out:    map[int]content{200: {media: mediaNDJSON, of: job.Result{}, text: "The results so far."}},
 
 			problems: append([]Code{CodeBadRequest}, ofOne...), serve: g.getResults},
+		{method: get, path: "/v1/batches/{id}/events", scope: store.ScopeRead, name: "followBatch", summary: "Follow a batch as its jobs end", text: batchEventsText,
+			params: []param{pathName, lastEvent, lastEventQuery}, out: outEvents, problems: append([]Code{CodeBadRequest}, ofOne...), serve: g.followBatch},
 		{method: remove, path: "/v1/batches/{id}", scope: store.ScopeCancel, name: "cancelBatch", summary: "Cancel all jobs of a batch",
 			params: []param{pathName}, out: map[int]content{202: doc(job.Cancelled{}, "What was met.")}, problems: ofOne, serve: g.deleteBatch},
 

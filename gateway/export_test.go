@@ -1,0 +1,14 @@
+package gateway
+
+// Following is how many streams of events are open.
+func Following(g *Gateway) (n int) {
+	g.hub.mu.RLock()
+	defer g.hub.mu.RUnlock()
+	for _, l := range g.hub.jobs {
+		n += len(l)
+	}
+	for _, l := range g.hub.batches {
+		n += len(l)
+	}
+	return n
+}
