@@ -35,6 +35,7 @@ const (
 // recorder numbers the links of one attempt's chain and records its calls.
 type recorder struct {
 	auditor Auditor
+	meter   Meter
 	attempt *job.Attempt
 	// fenced reports whether nothing more may be written.
 	fenced func() bool
@@ -44,8 +45,8 @@ type recorder struct {
 	link int    // guarded by mu
 }
 
-func newRecorder(auditor Auditor, a *job.Attempt, fenced func() bool) *recorder {
-	return &recorder{auditor: auditor, attempt: a, fenced: fenced, head: Genesis(a.Job.ID, a.Number)}
+func newRecorder(auditor Auditor, meter Meter, a *job.Attempt, fenced func() bool) *recorder {
+	return &recorder{auditor: auditor, meter: meter, attempt: a, fenced: fenced, head: Genesis(a.Job.ID, a.Number)}
 }
 
 // headHex is the head of the chain so far.
@@ -65,7 +66,10 @@ func (r *recorder) started(ctx context.Context, c *job.Call) error {
 	r.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, auditTimeout)
 	defer cancel()
-	return persist(ctx, func() error { return r.auditor.CallStarted(ctx, r.attempt, *c) })
+	began := time.Now()
+	err := persist(ctx, func() error { return r.auditor.CallStarted(ctx, r.attempt, *c) })
+	r.meter.Audited(true, time.Since(began), err)
+	return err
 }
 
 // ended records how a call ended. It is done also when ctx has ended: a call
@@ -84,7 +88,9 @@ func (r *recorder) ended(ctx context.Context, c *job.Call) error {
 
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), auditTimeout)
 	defer cancel()
+	began := time.Now()
 	err := persist(ctx, func() error { return r.auditor.CallEnded(ctx, r.attempt, *c) })
+	r.meter.Audited(false, time.Since(began), err)
 	if err != nil && !errors.Is(err, job.ErrFenced) {
 		return fmt.Errorf("%w: call %d: %w", ErrAudit, c.Seq, err)
 	}

@@ -36,6 +36,8 @@ type Config struct {
 	// Tracer makes a span for each attempt and each of its calls, which
 	// providers are told of; nil makes none.
 	Tracer trace.Tracer
+	// Meter, if set, counts.
+	Meter Meter
 
 	// HelloTimeout is how long a guest may take to say hello: 20 s.
 	HelloTimeout time.Duration
@@ -70,6 +72,9 @@ func (c Config) withDefaults() Config {
 	c.MaxBytes = cmp.Or(c.MaxBytes, 256<<20)
 	c.MaxCache = cmp.Or(c.MaxCache, 64<<20)
 	c.MaxArtifacts = min(cmp.Or(c.MaxArtifacts, job.MaxArtifactBytes), job.MaxArtifactBytes)
+	if c.Meter == nil {
+		c.Meter = unmetered{}
+	}
 	return c
 }
 
@@ -142,7 +147,7 @@ func (b *Broker) serve(ctx context.Context, a *job.Attempt, rwc io.ReadWriteClos
 	inner, end := context.WithCancelCause(ctx)
 	defer end(nil)
 	s := b.newSession(a, rwc, clock, token, end)
-	s.audit = newRecorder(b.cfg.Audit, a, func() bool { return fencedOff(ctx) })
+	s.audit = newRecorder(b.cfg.Audit, b.cfg.Meter, a, func() bool { return fencedOff(ctx) })
 	stop := context.AfterFunc(inner, s.ch.interrupt)
 	defer stop()
 

@@ -56,6 +56,7 @@ func (s *session) newFlight(msg *Message, seq int, finished bool) *flight {
 // run serves the call: ctx is the conversation, calls ends all calls.
 func (f *flight) run(ctx, calls context.Context) {
 	defer f.rank.leave()
+	defer f.measure()
 	if f.span = f.s.span.call(&f.call); f.span != nil {
 		defer f.endSpan()
 	}

@@ -47,14 +47,23 @@ func (b *Broker) beginSpan(a *job.Attempt) *attemptSpan {
 		return nil
 	}
 	j := a.Job
-	_, span := b.cfg.Tracer.Start(parentOf(j), "airlock.attempt", trace.WithAttributes(
+	// The label is in the job, and so holds for each attempt; what submitted
+	// this generation is linked then.
+	label, submitted := parentOf(j.Labels[TraceLabel]), parentOf(a.TraceParent)
+	parent, also := submitted, []trace.Link(nil)
+	if trace.SpanContextFromContext(label).IsValid() {
+		parent = label
+		if link := trace.LinkFromContext(submitted); link.SpanContext.IsValid() {
+			also = append(also, link)
+		}
+	}
+	_, span := b.cfg.Tracer.Start(parent, "airlock.attempt", trace.WithSpanKind(trace.SpanKindConsumer), trace.WithLinks(also...), trace.WithAttributes(
 		attrJob.String(j.ID.String()), attrAttempt.Int(a.Number), attrTenant.String(j.Tenant), attrBatch.String(j.Batch)))
 	return &attemptSpan{b.cfg.Tracer, span}
 }
 
-// parentOf is the trace that the submitter put the job in, or none.
-func parentOf(j *job.Job) context.Context {
-	parent := j.Labels[TraceLabel]
+// parentOf has the span that a traceparent names, or none.
+func parentOf(parent string) context.Context {
 	if !traceParentPattern.MatchString(parent) {
 		return context.Background()
 	}

@@ -8,9 +8,11 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
+	"go.opentelemetry.io/otel/trace"
 	"golang.org/x/sync/errgroup"
 
 	"airlock/job"
+	"airlock/metrics"
 	"airlock/queue"
 	"airlock/store"
 )
@@ -39,6 +41,9 @@ type Config struct {
 	// StreamWait is how long a client may take to take the next part of a
 	// stream of events: 10 s.
 	StreamWait time.Duration
+	// Spans makes a span of each request, and has the jobs that it submits
+	// join its trace; nil makes none.
+	Spans trace.TracerProvider
 	// Version is shown in the API's description.
 	Version string
 }
@@ -64,6 +69,9 @@ type Gateway struct {
 	submitting chan struct{}
 	routes     []route
 	mux        *http.ServeMux
+	// front is mux, observed; scrapes answers with what meter counted.
+	front, scrapes http.Handler
+	meter          *metrics.Gateway
 	// leaving is closed when streams are to end.
 	leaving chan struct{}
 }
@@ -77,10 +85,15 @@ func New(cfg Config) (*Gateway, error) {
 	g.gate = gate{tokens: cfg.Store, tenant: g.cfg.Tenant, loopback: cfg.Loopback}
 	g.tenants = tenants{rate: g.cfg.Rate, concurrency: g.cfg.Concurrency}
 	g.waiters = waiters{store: cfg.Store}
+	g.meter = metrics.NewGateway(g.cfg.Version, g.fleet)
+	g.scrapes = g.meter.Handler()
 	g.routes = g.table()
 	mux, err := g.newMux()
-	g.mux = mux
-	return g, err
+	if err != nil {
+		return nil, err
+	}
+	g.mux, g.front = mux, g.observed(mux)
+	return g, nil
 }
 
 // Run hears of jobs until ctx ends.

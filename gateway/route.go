@@ -56,6 +56,7 @@ const (
 	mediaJSON   = "application/json"
 	mediaNDJSON = "application/x-ndjson"
 	mediaEvents = "text/event-stream"
+	mediaText   = "text/plain"
 )
 
 func (g *Gateway) newMux() (*http.ServeMux, error) {
@@ -115,7 +116,7 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			problemf(CodeInternal, "an error of the gateway's own: its log says more").write(w)
 		}
 	}()
-	g.mux.ServeHTTP(w, r)
+	g.front.ServeHTTP(w, r)
 }
 
 // handler asks who it is before the route is served.

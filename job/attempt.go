@@ -18,6 +18,9 @@ type Attempt struct {
 	// Queued is when the job was submitted, Claimed when this try began.
 	Queued  time.Time
 	Claimed time.Time
+	// TraceParent is the span that submitted the job, as a W3C traceparent; ""
+	// if there is none, or a reconciler published the job again since.
+	TraceParent string
 }
 
 // ErrFenced means that the attempt is no longer the job's newest, or that the
@@ -46,6 +49,8 @@ type Delivery struct {
 	Generation int
 	// Queued is when the message entered the queue.
 	Queued time.Time
+	// TraceParent is the Attempt's.
+	TraceParent string
 	// Ack takes the job out of the queue for good and waits until the queue
 	// has confirmed it. Only who has committed its end, or knows that it has
 	// ended, may call it.

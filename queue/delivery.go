@@ -40,6 +40,8 @@ type arrival struct {
 	at         time.Time
 	// key is recentKey's of a message of JOBS.
 	key string
+	// trace is the submitter's span, "" for none.
+	trace string
 }
 
 // readArrival decodes a message and checks body and subject against each
@@ -61,7 +63,7 @@ func (q *Queue) readArrival(ctx context.Context, msg jetstream.Msg, prefix strin
 	if err != nil {
 		return a, raw, fmt.Errorf("%w: %w", errMalformed, err)
 	}
-	a.at = meta.Timestamp.UTC()
+	a.at, a.trace = meta.Timestamp.UTC(), traceOf(msg.Headers())
 	a.key = recentKey(strconv.FormatUint(meta.Sequence.Stream, 10), msg.Headers().Get(jetstream.MsgIDHeader))
 	if a.job, err = decodeJob(raw, a.at, p); err == nil {
 		a.generation, err = parseGeneration(msg.Headers().Get(headerGeneration))
@@ -111,7 +113,7 @@ func parseGeneration(header string) (int, error) {
 // acknowledge.
 func (q *Queue) delivery(a arrival, msg jetstream.Msg, acknowledging func()) job.Delivery {
 	d := job.Delivery{
-		Job: a.job, Generation: a.generation, Queued: a.at,
+		Job: a.job, Generation: a.generation, Queued: a.at, TraceParent: a.trace,
 		Ack: func(ctx context.Context) error {
 			acknowledging()
 			_ = pause(ctx, ackLinger)

@@ -56,6 +56,8 @@ const (
 	headerGeneration = "Airlock-Generation"
 	headerBlob       = "Airlock-Blob"
 	headerParts      = "Airlock-Parts"
+	// headerTrace is the submitter's trace, as the W3C has it.
+	headerTrace = "traceparent"
 )
 
 // noBatch stands in a subject for the batch of a job that has none. It is no

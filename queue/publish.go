@@ -109,6 +109,7 @@ func (q *Queue) enqueue(ctx context.Context, j *job.Job, body []byte, generation
 	}
 	msg := nats.NewMsg(p.subject())
 	msg.Header.Set(headerGeneration, strconv.Itoa(generation))
+	carryTrace(ctx, msg)
 	if err := q.pack(ctx, jobShelf, p.tenant, msg, body, inlineLimit); err != nil {
 		return err
 	}

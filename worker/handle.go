@@ -48,7 +48,8 @@ func (w *Worker) handle(ctx context.Context, d job.Delivery, span *trace.Span) {
 	log := w.cfg.Log.With().Str(fieldJob, d.Job.ID.String()).Logger()
 	box, err := w.choose(d.Job)
 	if err != nil {
-		span.Status("unfit")
+		span.Status(ClaimUnfit)
+		w.cfg.Meter.Claim(ClaimUnfit)
 		log.Warn().Err(err).Msg("job given back")
 		w.later(log, d, pauseUnfit)
 		return
@@ -59,15 +60,18 @@ func (w *Worker) handle(ctx context.Context, d job.Delivery, span *trace.Span) {
 		Job: d.Job, Generation: d.Generation, Worker: w.cfg.ID, Backend: box.Name, Queued: d.Queued,
 	})
 	if err != nil {
-		span.Status("unreachable")
+		span.Status(ClaimUnreachable)
+		w.cfg.Meter.Claim(ClaimUnreachable)
 		log.Warn().Err(err).Msg("job not claimed")
 		w.later(log, d, jitter(pauseUnreachable))
 		return
 	}
 	span.Status(claim.Verdict.String())
+	w.cfg.Meter.Claim(claim.Verdict.String())
 	switch claim.Verdict {
 	case job.Claimed:
 		span.Claim(claim.Attempt, box.Name)
+		w.since(box.Name, PhaseClaim, asked)
 		w.run(ctx, log, d, box, claim, asked, span)
 	case job.Held:
 		w.later(log, d, jitter(min(claim.LeaseLeft+time.Second, maxHeldPause)))
@@ -98,7 +102,7 @@ func (w *Worker) claim(ctx context.Context, r job.ClaimRequest) (job.Claim, erro
 func (w *Worker) run(ctx context.Context, log zerolog.Logger, d job.Delivery, box *Sandbox, claim job.Claim, asked time.Time, span *trace.Span) {
 	a := &job.Attempt{
 		Job: d.Job, Number: claim.Attempt, Worker: w.cfg.ID, Backend: box.Name,
-		Queued: claim.Queued, Claimed: time.Now(),
+		Queued: claim.Queued, Claimed: time.Now(), TraceParent: d.TraceParent,
 	}
 	log = log.With().Int(fieldAttempt, a.Number).Str(fieldBackend, box.Name).Str(fieldTenant, d.Job.Tenant).
 		Str(fieldBatch, d.Job.Batch).Logger()
@@ -109,6 +113,9 @@ func (w *Worker) run(ctx context.Context, log zerolog.Logger, d job.Delivery, bo
 	defer w.drop(l)
 	log.Info().Msg("job claimed")
 	w.tellClaimed(a)
+	if !a.Queued.IsZero() {
+		w.cfg.Meter.Phase(box.Name, PhaseQueue, max(0, a.Claimed.Sub(a.Queued)))
+	}
 
 	if claim.CancelRequested || w.cfg.Cancelled(d.Job) {
 		end(job.ErrCancelled)
@@ -117,17 +124,20 @@ func (w *Worker) run(ctx context.Context, log zerolog.Logger, d job.Delivery, bo
 	result := w.execute(runCtx, a, box, span)
 	l.settled.Store(true)
 	w.cfg.Fail.At(failpoint.ResultReady)
+	w.measure(result.Usage, box.Name)
 	failed := backendFailed(result)
 	w.cfg.Ended(box.Name, failed)
 	if failed || refused(result) {
 		w.failures.note(d.Job.ID, box.Name)
 	}
 	if cause := context.Cause(runCtx); silent(cause) {
-		span.Status("abandoned")
+		span.Status(AttemptAbandoned)
+		w.lost(box.Name, cause)
 		log.Warn().Str(fieldReason, cause.Error()).Msg("attempt abandoned")
 		return
 	} else if errors.Is(cause, job.ErrShutdown) && result.Status == job.StatusInfraError {
 		span.Status("handed back")
+		w.cfg.Meter.Attempt(box.Name, AttemptHandedBack)
 		w.handBack(log, a, d)
 		return
 	}
@@ -151,12 +161,16 @@ func (w *Worker) tellClaimed(a *job.Attempt) {
 
 // conclude commits the end of an attempt, then acknowledges and announces.
 func (w *Worker) conclude(ctx context.Context, log zerolog.Logger, l *lease, result *job.Result) {
+	backend, began := l.attempt.Backend, time.Now()
 	state, err := w.commit(ctx, l.attempt, result)
 	if err != nil {
+		w.lost(backend, err)
 		log.Error().Err(err).Str(fieldStatus, string(result.Status)).Msg("end of attempt not recorded")
 		return
 	}
 	l.span.Mark(trace.Committed)
+	w.since(backend, PhaseCommit, began)
+	w.cfg.Meter.Attempt(backend, string(result.Status))
 	event := log.Info().Str(fieldState, string(state)).Str(fieldStatus, string(result.Status)).
 		Dur(fieldWall, result.Usage.Wall.Std()).Int(fieldCalls, result.ToolCalls)
 	if result.Status == job.StatusInfraError && result.Error != nil {
@@ -177,15 +191,18 @@ func (w *Worker) tell(ctx context.Context, log zerolog.Logger, l *lease, state j
 	// the queue costs its server a new file, which took 1.3 ms where the rest
 	// of the announcement took 0.3.
 	var told sync.WaitGroup
+	began := time.Now()
 	if state.Ended() {
 		told.Go(func() {
 			if w.withTries(ctx, log, result) && announce(ctx, log, w.cfg.Ledger, w.cfg.Results, result) {
 				l.span.Mark(trace.Announced)
+				w.since(l.attempt.Backend, PhaseAnnounce, began)
 			}
 		})
 	}
 	if w.acknowledge(ctx, log, l.deliver) {
 		l.span.Mark(trace.Acknowledged)
+		w.since(l.attempt.Backend, PhaseAck, began)
 		if state.Ended() && l.deliver.Forget != nil {
 			w.forget(ctx, log, l.deliver)
 		}

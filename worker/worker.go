@@ -37,7 +37,7 @@ type ToolServer interface {
 	Serve(ctx context.Context, a *job.Attempt, channel io.ReadWriteCloser, clock job.Clock) (*job.Report, error)
 }
 
-// Config is what a Worker needs. All fields but Max, Cancelled, Ended, Events,
+// Config is what a Worker needs. All fields but Max, Cancelled, Ended, Events, Meter,
 // Trace and Fail are required.
 type Config struct {
 	// ID is new for each process, so that a restarted worker is another one.
@@ -59,6 +59,8 @@ type Config struct {
 	// wait for nothing, and may be called from several goroutines. It is given
 	// what a guest printed to read, not to keep.
 	Events func(j *job.Job, n job.News)
+	// Meter, if set, counts.
+	Meter Meter
 	// Trace, if set, is told where the time of each attempt went.
 	Trace *trace.File
 	// Fail are the points at which a test has this worker fail.
@@ -84,6 +86,9 @@ func New(cfg Config) *Worker {
 	}
 	if cfg.Ended == nil {
 		cfg.Ended = func(string, bool) {}
+	}
+	if cfg.Meter == nil {
+		cfg.Meter = unmetered{}
 	}
 	return &Worker{cfg: cfg, held: map[job.ID]*lease{}}
 }

@@ -19,6 +19,7 @@ import (
 // serveCmd serves HTTP.
 type serveCmd struct {
 	database
+	observeFlags
 	Nats              string  `help:"URL of the NATS server, those of a cluster's servers with commas between, or file: and the path of a file that holds it." placeholder:"URL" required:""`
 	ListenHttp        string  `help:"Address to listen on; port 0 takes a free one. Anything but loopback needs a token." default:"127.0.0.1:8080" placeholder:"HOST:PORT"`
 	TlsCert           string  `help:"File with the certificate, in PEM; with --tls-key it is HTTPS." placeholder:"FILE"`
@@ -34,6 +35,11 @@ func (c *serveCmd) Run(ctx context.Context, a *app) error {
 		return err
 	}
 	log := c.log(a.stderr)
+	watch, err := c.observe(ctx, log)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = watch.close() }() // the last spans are lost
 	s, err := c.open(ctx, log)
 	if err != nil {
 		return err
@@ -60,13 +66,12 @@ func (c *serveCmd) Run(ctx context.Context, a *app) error {
 	}
 	g, err := gateway.New(gateway.Config{
 		Queue: q, Store: s, Log: log, Tenant: c.Tenant, Loopback: l.Loopback,
-		Rate: c.TenantRate, Concurrency: c.TenantConcurrency, Version: version(),
+		Rate: c.TenantRate, Concurrency: c.TenantConcurrency, Version: version(), Spans: watch.spans.Provider(),
 	})
 	if err != nil {
 		return errors.Join(err, l.Close())
 	}
-	fmt.Fprintf(a.stdout, "http      %s\ndocs      %s/docs\nready\n", l.URL, l.URL)
-	return g.Serve(ctx, l)
+	return watch.serve(ctx, a, g, l)
 }
 
 func (c *serveCmd) check() error {

@@ -17,6 +17,7 @@ import (
 	"airlock/backends/forkserver"
 	"airlock/broker/policy"
 	"airlock/cmd/internal/secret"
+	"airlock/cmd/internal/spans"
 	"airlock/job"
 )
 
@@ -64,7 +65,8 @@ type config struct {
 
 	containerFlags
 	templateFlags
-	otelFlags
+	spans.Flags
+	metricsFlags
 
 	Trace string `help:"File to write where the time of each job goes, as a Chrome trace for chrome://tracing or ui.perfetto.dev; replaced at start, closed at 256 MiB." placeholder:"FILE"`
 
@@ -91,7 +93,7 @@ func (c *config) validate() error {
 	if err := c.readSecrets(); err != nil {
 		return err
 	}
-	if err := c.otelFlags.validate(); err != nil {
+	if err := c.Flags.Validate(); err != nil {
 		return err
 	}
 	if err := job.CheckJSON([]byte(c.MaxLimits)); err != nil {

@@ -18,7 +18,9 @@ import (
 	"airlock/backends/all"
 	"airlock/backends/memory"
 	"airlock/broker"
+	"airlock/cmd/internal/spans"
 	"airlock/job"
+	"airlock/metrics"
 	"airlock/queue"
 	"airlock/store"
 	"airlock/worker"
@@ -49,8 +51,11 @@ type pool struct {
 	// changed has a place for the news that the offers are others.
 	changed  chan struct{}
 	backends []all.Named
-	trace    *trace.File       // nil without --trace
-	spans    *spans            // nil without --otel
+	trace    *trace.File     // nil without --trace
+	spans    *spans.Sender   // nil without --otel
+	meter    *metrics.Worker // nil without --listen-metrics, as is scrapes
+	scrapes  *metrics.Listener
+	leading  atomic.Bool
 	fail     *failpoint.Points // nil but in tests
 }
 
@@ -70,8 +75,9 @@ func join(ctx context.Context, cfg *config, at servers, log zerolog.Logger) (*po
 	for _, step := range []func(context.Context) error{
 		p.armFailpoints,
 		p.openTrace,
+		p.openMeter,
 		func(ctx context.Context) (err error) {
-			p.spans, err = openSpans(ctx, &cfg.otelFlags, p.id, p.log)
+			p.spans, err = spans.Open(ctx, &cfg.Flags, spans.Service{Name: "airlock-worker", Version: version(), Instance: p.id}, p.log)
 			return err
 		},
 		p.probe,
@@ -84,14 +90,13 @@ func join(ctx context.Context, cfg *config, at servers, log zerolog.Logger) (*po
 	}
 	p.catalogue = broker.NewCatalogue(p.nc, broker.CatalogueConfig{Log: p.log})
 	p.approvals = newApprovals(p.store, p.log)
-	p.broker = broker.New(broker.Config{
-		Tools: p.tools(), Audit: toldAudit{p.store, p.queue.Tell}, Past: p.store, Policy: cfg.rules.Policy, Approvals: p.approvals, Log: p.log, Tracer: p.spans.tracer(), MaxArtifacts: cfg.MaxArtifacts,
-	})
-	p.worker = worker.New(worker.Config{
+	talk := broker.Config{
+		Tools: p.tools(), Audit: toldAudit{p.store, p.queue.Tell}, Past: p.store, Policy: cfg.rules.Policy, Approvals: p.approvals, Log: p.log, Tracer: p.spans.Tracer(), MaxArtifacts: cfg.MaxArtifacts,
+	}
+	work := worker.Config{
 		ID:        p.id,
 		Ledger:    p.store,
 		Results:   p.queue,
-		Tools:     p.broker,
 		Sandboxes: p.prober.Sandboxes(),
 		Max:       cfg.max,
 		Cancelled: func(j *job.Job) bool { return p.queue.Cancelled(j.Tenant, j) },
@@ -100,7 +105,13 @@ func join(ctx context.Context, cfg *config, at servers, log zerolog.Logger) (*po
 		Trace:     p.trace,
 		Fail:      p.fail,
 		Log:       p.log,
-	})
+	}
+	if p.meter != nil { // an interface that holds nil is not nil
+		talk.Meter, work.Meter = p.meter, p.meter
+	}
+	p.broker = broker.New(talk)
+	work.Tools = p.broker
+	p.worker = worker.New(work)
 	return p, nil
 }
 
@@ -211,7 +222,7 @@ func (p *pool) close() error {
 	if p.nc != nil {
 		p.nc.Close()
 	}
-	errs = append(errs, p.trace.Close(), p.spans.close())
+	errs = append(errs, p.scrapes.Close(), p.trace.Close(), p.spans.Close())
 	return errors.Join(errs...)
 }
 

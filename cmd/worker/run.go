@@ -80,6 +80,9 @@ func runPool(ctx context.Context, cfg *config, stdout io.Writer, log zerolog.Log
 	}
 	defer p.close()
 	return p.serve(ctx, signals, func(context.Context) error {
+		if p.scrapes != nil {
+			fmt.Fprintf(stdout, "metrics   %s\n", p.scrapes.URL)
+		}
 		fmt.Fprintln(stdout, "ready")
 		return nil
 	})

@@ -103,6 +103,7 @@ func (p *pool) drain(signals <-chan os.Signal, claimed <-chan error) error {
 // start begins the duties beside claiming. Each runs until ctx ends.
 func (p *pool) start(ctx context.Context, group *errgroup.Group) {
 	group.Go(func() error { p.worker.Heartbeat(ctx); return nil })
+	group.Go(func() error { return p.serveMetrics(ctx) })
 	group.Go(func() error { p.prober.Run(ctx); return nil })
 	group.Go(func() error { p.advertise(ctx); return nil })
 	group.Go(func() error { p.lead(ctx); return nil })
@@ -194,6 +195,8 @@ func (p *pool) term(ctx context.Context, reconciler *worker.Reconciler) {
 		return
 	}
 	defer lead.Release()
+	p.leading.Store(true)
+	defer p.leading.Store(false)
 	p.log.Info().Msg("leading: reconciling the backlog")
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()

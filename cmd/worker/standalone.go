@@ -61,7 +61,7 @@ func runStandalone(ctx context.Context, cfg *config, stdout, stderr io.Writer, s
 		if err := errors.Join(p.probeJob(ctx, stderr), p.awaitSamples(ctx)); err != nil {
 			return err
 		}
-		return announceStandalone(dir, logPath, ns.URL(), pg.URL(), stdout)
+		return announceStandalone(dir, logPath, ns.URL(), pg.URL(), p.scrapes.URL, stdout)
 	})
 }
 
@@ -140,7 +140,7 @@ func (p *pool) asked() (r job.Requirement, why string) {
 }
 
 // announceStandalone writes airlock.env and tells people where things are.
-func announceStandalone(dir, logPath, natsURL, postgresURL string, stdout io.Writer) error {
+func announceStandalone(dir, logPath, natsURL, postgresURL, metricsURL string, stdout io.Writer) error {
 	env := fmt.Sprintf("AIRLOCK_NATS=%s\nAIRLOCK_POSTGRES=%s\n", natsURL, postgresURL)
 	envPath := filepath.Join(dir, "airlock.env")
 	// The URL of Postgres holds its password.
@@ -151,8 +151,8 @@ func announceStandalone(dir, logPath, natsURL, postgresURL string, stdout io.Wri
 	if err != nil {
 		return fmt.Errorf("read the URL of Postgres: %w", err)
 	}
-	fmt.Fprintf(stdout, "nats      %s\npostgres  %s (the password is in %s)\nlog       %s\nuse it    set -a; . %s; set +a; submit run --code 'return 6*7'\nready\n",
-		natsURL, shown.Redacted(), envPath, logPath, envPath)
+	fmt.Fprintf(stdout, "nats      %s\npostgres  %s (the password is in %s)\nmetrics   %s\nlog       %s\nuse it    set -a; . %s; set +a; submit run --code 'return 6*7'\nready\n",
+		natsURL, shown.Redacted(), envPath, metricsURL, logPath, envPath)
 	return nil
 }
 

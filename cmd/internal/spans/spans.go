@@ -1,4 +1,5 @@
-package main
+// Package spans is how commands send spans to an OpenTelemetry collector.
+package spans
 
 import (
 	"context"
@@ -18,14 +19,15 @@ import (
 	"airlock/cmd/internal/secret"
 )
 
-// otelFlags say where spans go. The variables that OpenTelemetry defines are
+// Flags say where spans go. The variables that OpenTelemetry defines are
 // read too, among them OTEL_EXPORTER_OTLP_HEADERS, OTEL_SERVICE_NAME and
 // OTEL_TRACES_SAMPLER.
-type otelFlags struct {
-	Otel string `help:"URL of an OpenTelemetry collector that takes OTLP by HTTP, such as http://host:4318, or file: and the path of a file that holds it: gets a span for each attempt and tool call. Without it and OTEL_EXPORTER_OTLP_ENDPOINT there are none." placeholder:"URL"`
+type Flags struct {
+	Otel string `help:"URL of an OpenTelemetry collector that takes OTLP by HTTP, such as http://host:4318, or file: and the path of a file that holds it: gets a span for each HTTP request, attempt and tool call. Without it and OTEL_EXPORTER_OTLP_ENDPOINT there are none." placeholder:"URL"`
 }
 
-func (f *otelFlags) validate() (err error) {
+// Validate reads the file that the flag may name, and checks it.
+func (f *Flags) Validate() (err error) {
 	if f.Otel, err = secret.Read(f.Otel); err != nil {
 		return fmt.Errorf("--otel: %w", err)
 	}
@@ -41,19 +43,22 @@ func (f *otelFlags) validate() (err error) {
 
 // enabled reports whether spans are wanted, by the flag or by OpenTelemetry's
 // own variables.
-func (f *otelFlags) enabled() bool {
+func (f *Flags) enabled() bool {
 	if os.Getenv("OTEL_SDK_DISABLED") == "true" || os.Getenv("OTEL_TRACES_EXPORTER") == "none" {
 		return false
 	}
 	return f.Otel != "" || os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT") != "" || os.Getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") != ""
 }
 
-// spans sends spans to a collector in the background. What the collector does
+// Sender sends spans to a collector in the background. What the collector does
 // not take in time is lost: no job waits for it.
-type spans struct{ provider *sdktrace.TracerProvider }
+type Sender struct{ provider *sdktrace.TracerProvider }
 
-// openSpans returns nil where none are wanted.
-func openSpans(ctx context.Context, f *otelFlags, instance string, log zerolog.Logger) (*spans, error) {
+// Service says whose spans they are.
+type Service struct{ Name, Version, Instance string }
+
+// Open returns nil where none are wanted. All methods take a nil Sender.
+func Open(ctx context.Context, f *Flags, s Service, log zerolog.Logger) (*Sender, error) {
 	if !f.enabled() {
 		return nil, nil
 	}
@@ -62,17 +67,17 @@ func openSpans(ctx context.Context, f *otelFlags, instance string, log zerolog.L
 		return nil, fmt.Errorf("send spans (is --otel right?): %w", err)
 	}
 	about, err := resource.New(ctx,
-		resource.WithAttributes(attribute.String("service.name", "airlock-worker"), attribute.String("service.version", version())),
+		resource.WithAttributes(attribute.String("service.name", s.Name), attribute.String("service.version", s.Version)),
 		resource.WithTelemetrySDK(), resource.WithFromEnv(),
-		resource.WithAttributes(attribute.String("service.instance.id", instance)))
+		resource.WithAttributes(attribute.String("service.instance.id", s.Instance)))
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("send spans (is OTEL_RESOURCE_ATTRIBUTES right?): %w", err), exporter.Shutdown(ctx))
 	}
-	return &spans{sdktrace.NewTracerProvider(sdktrace.WithResource(about), sdktrace.WithBatcher(&toldSpans{exporter, log}))}, nil
+	return &Sender{sdktrace.NewTracerProvider(sdktrace.WithResource(about), sdktrace.WithBatcher(&toldSpans{exporter, log}))}, nil
 }
 
 // options are those of the flag, which wins over the variables.
-func (f *otelFlags) options() []otlptracehttp.Option {
+func (f *Flags) options() []otlptracehttp.Option {
 	if f.Otel == "" {
 		return nil
 	}
@@ -83,16 +88,27 @@ func (f *otelFlags) options() []otlptracehttp.Option {
 	return []otlptracehttp.Option{otlptracehttp.WithEndpointURL(u.String())}
 }
 
-// tracer is nil where no spans are wanted.
-func (s *spans) tracer() trace.Tracer {
+// Tracer is nil where no spans are wanted.
+func (s *Sender) Tracer() trace.Tracer {
 	if s == nil {
 		return nil
 	}
 	return s.provider.Tracer("airlock")
 }
 
-// close sends what is left, and gives up after a moment.
-func (s *spans) close() error {
+// Provider is nil where no spans are wanted.
+func (s *Sender) Provider() trace.TracerProvider {
+	if s == nil {
+		return nil
+	}
+	return s.provider
+}
+
+// lastWords bounds what is still sent at the end.
+const lastWords = 5 * time.Second
+
+// Close sends what is left, and gives up after a moment.
+func (s *Sender) Close() error {
 	if s == nil {
 		return nil
 	}

@@ -1,4 +1,4 @@
-package main
+package spans
 
 import (
 	"bytes"
@@ -52,7 +52,7 @@ func TestSpansReachACollector(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			clearOtel(t)
 			c := newCollector(t, http.StatusOK)
-			flags := &otelFlags{}
+			flags := &Flags{}
 			if tc.flag != "no" {
 				flags.Otel = c.URL + tc.flag
 			}
@@ -61,16 +61,16 @@ func TestSpansReachACollector(t *testing.T) {
 				t.Setenv("OTEL_SERVICE_NAME", tc.service)
 			}
 			t.Setenv("OTEL_EXPORTER_OTLP_HEADERS", "X-Key=4711")
-			if err := flags.validate(); err != nil {
+			if err := flags.Validate(); err != nil {
 				t.Fatal(err)
 			}
-			s, err := openSpans(t.Context(), flags, "instance-1", zerolog.Nop())
+			s, err := Open(t.Context(), flags, Service{"airlock-worker", "1", "instance-1"}, zerolog.Nop())
 			if err != nil {
 				t.Fatal(err)
 			}
-			_, span := s.tracer().Start(t.Context(), "execute_tool add")
+			_, span := s.Tracer().Start(t.Context(), "execute_tool add")
 			span.End()
-			if err := s.close(); err != nil {
+			if err := s.Close(); err != nil {
 				t.Fatal(err)
 			}
 			if len(c.paths) != 1 || c.paths[0] != "POST "+tc.path+" application/x-protobuf 4711" {
@@ -96,8 +96,8 @@ func TestNoSpansUnlessAsked(t *testing.T) {
 			for variable, value := range env {
 				t.Setenv(variable, value)
 			}
-			s, err := openSpans(t.Context(), &otelFlags{}, "", zerolog.Nop())
-			if s != nil || err != nil || s.tracer() != nil || s.close() != nil {
+			s, err := Open(t.Context(), &Flags{}, Service{}, zerolog.Nop())
+			if s != nil || err != nil || s.Tracer() != nil || s.Close() != nil {
 				t.Errorf("got %v, %v, want nothing", s, err)
 			}
 		})
@@ -109,13 +109,13 @@ func TestACollectorThatRefuses(t *testing.T) {
 	clearOtel(t)
 	c := newCollector(t, http.StatusBadRequest)
 	var log bytes.Buffer
-	s, err := openSpans(t.Context(), &otelFlags{Otel: c.URL}, "", zerolog.New(&log))
+	s, err := Open(t.Context(), &Flags{Otel: c.URL}, Service{}, zerolog.New(&log))
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, span := s.tracer().Start(t.Context(), "x")
+	_, span := s.Tracer().Start(t.Context(), "x")
 	span.End()
-	if err := s.close(); err != nil {
+	if err := s.Close(); err != nil {
 		t.Errorf("got error %v, want none", err)
 	}
 	if !strings.Contains(log.String(), "spans lost") {
@@ -126,7 +126,7 @@ func TestACollectorThatRefuses(t *testing.T) {
 func TestOtelFlag(t *testing.T) {
 	t.Parallel()
 	for _, bad := range []string{"host:4318", "ftp://host", "file:/no/such/file", "http://"} {
-		if err := (&otelFlags{Otel: bad}).validate(); err == nil || !strings.Contains(err.Error(), "--otel") {
+		if err := (&Flags{Otel: bad}).Validate(); err == nil || !strings.Contains(err.Error(), "--otel") {
 			t.Errorf("%s: got error %v, want one of --otel", bad, err)
 		}
 	}
