@@ -38,7 +38,7 @@ demo: setup build ## watch seven jobs go through a whole Airlock on this machine
 	@go run ./dev/demo
 
 .PHONY: test
-test: setup-test check crosscheck fuzz-short demo test-go test-compose k8s-check containment-vm-short ## run everything; CI runs this
+test: setup-test check crosscheck fuzz-short demo test-go test-compose k8s-check grafana-check containment-vm-short ## run everything; CI runs this
 
 # Those that make containers have the machine for themselves.
 .PHONY: test-go
@@ -96,6 +96,12 @@ test-compose: ## run a batch through docker-compose.yml and kill a worker in it
 .PHONY: k8s-check
 k8s-check: ## hold dev/k8s against the Kubernetes schema and our own rules
 	cd dev/k8s/validate && go vet . && go test .
+
+.PHONY: grafana-check
+grafana-check: ## evaluate every query of dev/grafana over a worker's and a gateway's metrics
+	@set -eu; scrapes=$$(mktemp -d); trap 'rm -rf "$$scrapes"' EXIT; \
+	AIRLOCK_KEEP_SCRAPES="$$scrapes" go test -count 1 -run TestEachMetricIsThereAndMoves ./cmd/worker; \
+	cd dev/grafana/check && go vet . && AIRLOCK_SCRAPES="$$scrapes" go test -count 1 .
 
 .PHONY: images
 images: ## pull or make the images that a deployment starts from

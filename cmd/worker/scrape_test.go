@@ -87,7 +87,7 @@ func TestEachMetricIsThereAndMoves(t *testing.T) {
 			t.Errorf("%s: promlint: %v %v", program.name, problems, err)
 		}
 	}
-	text, _ := w.scrape(w.metrics)
+	text, ofWorker := w.scrape(w.metrics)
 	for _, want := range []string{
 		`airlock_tool_calls_total{outcome="ok",tool="` + natstest.Namespace + `.add"} 1`,
 		`airlock_tool_calls_total{outcome="refused",tool="unknown"} 2`,
@@ -105,7 +105,8 @@ func TestEachMetricIsThereAndMoves(t *testing.T) {
 			t.Errorf("the worker lacks %s:\n%s", want, lines(text, want[:strings.Index(want, "{")]))
 		}
 	}
-	text, _ = w.scrape(w.gateway + "/metrics")
+	text, ofGateway := w.scrape(w.gateway + "/metrics")
+	checkDashboard(t, together(ofWorker, ofGateway))
 	for _, want := range []string{
 		`airlock_http_requests_total{code="200",method="POST",route="/v1/jobs"} 4`,
 		`airlock_http_requests_total{code="404",method="GET",route="/v1/jobs/{id}"} 1`,
