@@ -39,7 +39,7 @@ func binary(t testing.TB, name string) string {
 		if binaries.err != nil {
 			return
 		}
-		build := exec.Command("go", "build", "-o", binaries.dir+"/", "airlock/cmd/worker", "airlock/cmd/submit", "airlock/cmd/toolbridge")
+		build := exec.Command("go", "build", "-o", binaries.dir+"/", "airlock/cmd/worker", "airlock/cmd/submit", "airlock/cmd/toolbridge", "airlock/cmd/gateway")
 		build.Env = append(os.Environ(), "GOFLAGS=-buildvcs=false")
 		if out, err := build.CombinedOutput(); err != nil {
 			binaries.err = fmt.Errorf("build: %w\n%s", err, out)
@@ -171,7 +171,7 @@ func standaloneEnv(t testing.TB) map[string]string {
 		if shared.err = os.Chmod(shared.dir, 0o755); shared.err != nil {
 			return
 		}
-		shared.worker, shared.err = startWorker("--standalone", "--data", shared.dir, "--listen-nats", "127.0.0.1:0", "--slots", "4")
+		shared.worker, shared.err = startWorker("--standalone", "--data", shared.dir, "--listen-nats", "127.0.0.1:0", "--listen-http", "127.0.0.1:0", "--slots", "4")
 		if shared.err == nil {
 			shared.env, shared.err = readEnv(filepath.Join(shared.dir, "airlock.env"))
 		}

@@ -35,6 +35,8 @@ type config struct {
 	Data       string `help:"Directory of --standalone; keeps its state between starts. The default is /var/lib/airlock for root, else ~/.local/state/airlock." placeholder:"DIR"`
 	ListenNats string `help:"Address the embedded NATS of --standalone listens on; port 0 takes a free one." default:"127.0.0.1:4222" placeholder:"HOST:PORT"`
 
+	httpFlags
+
 	PostgresPort int `help:"Port of the private Postgres of --standalone on 127.0.0.1; 0 takes a free one." default:"0"`
 
 	Nats     string `help:"URL of the NATS server to join, such as nats://host:4222, those of a cluster's servers with commas between, or file: and the path of a file that holds it." placeholder:"URL"`

@@ -40,6 +40,11 @@ func runStandalone(ctx context.Context, cfg *config, stdout, stderr io.Writer, s
 	defer func() { err = errors.Join(err, logFile.Close()) }()
 	log := zerolog.New(logFile).Level(cfg.level()).With().Timestamp().Logger()
 
+	web := &front{}
+	if web.listener, err = cfg.listen(stderr); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, web.close()) }()
 	fmt.Fprintln(stderr, "worker: starting NATS and Postgres in", dir)
 	ns, err := standalone.StartNATS(ctx, standalone.NATSConfig{Listen: cfg.ListenNats, Dir: filepath.Join(dir, "nats"), Log: log})
 	if err != nil {
@@ -52,24 +57,30 @@ func runStandalone(ctx context.Context, cfg *config, stdout, stderr io.Writer, s
 	}
 	defer func() { err = errors.Join(err, pg.Close()) }()
 
-	p, err := join(ctx, cfg, servers{nats: ns.URL(), local: ns, postgres: pg.LocalURL()}, log)
+	at := servers{nats: ns.URL(), local: ns, postgres: pg.LocalURL()}
+	p, err := join(ctx, cfg, at, log)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, p.close()) }()
-	return serveStandalone(ctx, p, signals, func(ctx context.Context) error {
+	if err := web.join(ctx, at, log); err != nil {
+		return fmt.Errorf("start the gateway: %w", err)
+	}
+	return serveStandalone(ctx, p, web, signals, func(ctx context.Context) error {
 		if err := errors.Join(p.probeJob(ctx, stderr), p.awaitSamples(ctx)); err != nil {
 			return err
 		}
-		return announceStandalone(dir, logPath, ns.URL(), pg.URL(), p.scrapes.URL, stdout)
+		return announceStandalone(whereabouts{dir, logPath, ns.URL(), pg.URL(), web.url(), p.scrapes.URL}, stdout)
 	})
 }
 
-// serveStandalone adds the sample tools to the worker; they end with it.
-func serveStandalone(ctx context.Context, p *pool, signals <-chan os.Signal, ready func(context.Context) error) error {
+// serveStandalone adds the sample tools and the gateway to the worker. They end
+// after it, so that who waits for a running job still hears of its end.
+func serveStandalone(ctx context.Context, p *pool, web *front, signals <-chan os.Signal, ready func(context.Context) error) error {
 	ctx, stop := context.WithCancel(ctx)
 	group, groupCtx := errgroup.WithContext(ctx)
 	group.Go(func() error { return ended(groupCtx, provider.Serve(groupCtx, p.nc, provider.Math())) })
+	group.Go(func() error { return web.serve(groupCtx) })
 	err := p.serve(groupCtx, signals, ready)
 	stop()
 	return errors.Join(err, group.Wait())
@@ -139,20 +150,28 @@ func (p *pool) asked() (r job.Requirement, why string) {
 	return job.Requirement{Isolation: job.IsolationNone}, why
 }
 
+// whereabouts are where the parts of a standalone Airlock are found.
+type whereabouts struct{ dir, log, nats, postgres, http, metrics string }
+
 // announceStandalone writes airlock.env and tells people where things are.
-func announceStandalone(dir, logPath, natsURL, postgresURL, metricsURL string, stdout io.Writer) error {
-	env := fmt.Sprintf("AIRLOCK_NATS=%s\nAIRLOCK_POSTGRES=%s\n", natsURL, postgresURL)
-	envPath := filepath.Join(dir, "airlock.env")
+func announceStandalone(at whereabouts, stdout io.Writer) error {
+	env := fmt.Sprintf("AIRLOCK_NATS=%s\nAIRLOCK_POSTGRES=%s\n", at.nats, at.postgres)
+	web := ""
+	if at.http != "" {
+		env += fmt.Sprintf("AIRLOCK_HTTP=%s\n", at.http)
+		web = fmt.Sprintf("http      %s (%[1]s/docs says what it serves)\n", at.http)
+	}
+	envPath := filepath.Join(at.dir, "airlock.env")
 	// The URL of Postgres holds its password.
 	if err := os.WriteFile(envPath, []byte(env), 0o600); err != nil {
 		return fmt.Errorf("write airlock.env: %w", err)
 	}
-	shown, err := url.Parse(postgresURL)
+	shown, err := url.Parse(at.postgres)
 	if err != nil {
 		return fmt.Errorf("read the URL of Postgres: %w", err)
 	}
-	fmt.Fprintf(stdout, "nats      %s\npostgres  %s (the password is in %s)\nmetrics   %s\nlog       %s\nuse it    set -a; . %s; set +a; submit run --code 'return 6*7'\nready\n",
-		natsURL, shown.Redacted(), envPath, metricsURL, logPath, envPath)
+	fmt.Fprintf(stdout, "nats      %s\npostgres  %s (the password is in %s)\n%smetrics   %s\nlog       %s\nuse it    set -a; . %s; set +a; submit run --code 'return 6*7'\nready\n",
+		at.nats, shown.Redacted(), envPath, web, at.metrics, at.log, envPath)
 	return nil
 }
 

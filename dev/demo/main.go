@@ -70,7 +70,7 @@ type workerProcess struct {
 }
 
 func startWorker(ctx context.Context, dir string) (*workerProcess, error) {
-	cmd := exec.CommandContext(ctx, "bin/worker", "--standalone", "--data", dir, "--listen-nats", "127.0.0.1:0")
+	cmd := exec.CommandContext(ctx, "bin/worker", "--standalone", "--data", dir, "--listen-nats", "127.0.0.1:0", "--listen-http", "127.0.0.1:0")
 	cmd.Stderr = os.Stderr
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = 10 * time.Second

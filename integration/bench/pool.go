@@ -82,7 +82,7 @@ func startPool(ctx context.Context, bin string, args ...string) (*pool, error) {
 	if err := os.Chmod(dir, 0o755); err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
-	args = append([]string{"--standalone", "--data", dir, "--listen-nats", "127.0.0.1:0", "--log-level", "warn"}, args...)
+	args = append([]string{"--standalone", "--data", dir, "--listen-nats", "127.0.0.1:0", "--listen-http", "127.0.0.1:0", "--log-level", "warn"}, args...)
 	if p.worker, err = startWorker(ctx, bin, nil, args...); err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
