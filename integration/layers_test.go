@@ -98,6 +98,11 @@ var confined = map[string][]string{
 // maxLines is the wall of style.md for one file.
 const maxLines = 500
 
+// tall are the files that may be longer, and why.
+var tall = map[string]int{
+	"clients/python/airlock.py": 650, // people copy it, so that it is one file
+}
+
 // source is one parsed file of the tree.
 type source struct {
 	path string // slash-separated, from the root
@@ -252,8 +257,8 @@ func TestFilesAreShort(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if lines := bytes.Count(text, []byte("\n")); lines > maxLines {
-			t.Errorf("%s has %d lines, the wall is %d", name, lines, maxLines)
+		if lines, wall := bytes.Count(text, []byte("\n")), max(maxLines, tall[name]); lines > wall {
+			t.Errorf("%s has %d lines, the wall is %d", name, lines, wall)
 		}
 	})
 }
