@@ -153,6 +153,9 @@ func outcome(j *job.Job) *job.Result {
 		r.Status, r.ExitCode = job.StatusGuestError, &three
 	case "leave":
 		r.Status, r.Value = job.StatusNoResult, nil
+	case "hostile":
+		r.Stdout, r.Stderr = job.Bytes("\x1b]0;title\x07\xff\r\n\u202edata: {}\n\n"), job.Bytes("event: x\n")
+		r.Value = jsontext.Value(`{"<script>":"\u2028\u0000"}`)
 	case "segv":
 		r.Status, r.ExitCode, r.Signal = job.StatusGuestError, nil, "SIGSEGV"
 	case "die":

@@ -105,6 +105,8 @@ func (g *Gateway) table() []route {
 		{method: get, path: "/v1/dead", scope: store.ScopeRead, name: "listDead", summary: "The jobs that Airlock gave up on",
 			params: []param{limitHere}, out: map[int]content{200: doc(Records{}, "The jobs, newest first.")}, problems: ofListings, serve: g.getDead},
 
+		g.mcpRoute(),
+
 		{method: get, path: "/metrics", scope: store.ScopeRead, name: "metrics", summary: "What Prometheus scrapes",
 			text: "metrics/METRICS.md lists them. They tell of the whole pool, and name no tenant, batch or job.",
 			out:  map[int]content{200: {media: mediaText, of: "", text: "The metrics."}}, problems: usual, serve: g.getMetrics},

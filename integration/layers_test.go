@@ -82,7 +82,7 @@ var confined = map[string][]string{
 	"github.com/google/jsonschema-go": {"broker/..."},
 	"github.com/google/uuid":          {"job", "cmd/..."},
 	"github.com/alecthomas/kong":      {"cmd/..."},
-	"github.com/modelcontextprotocol": {"cmd/toolbridge/..."},
+	"github.com/modelcontextprotocol": {"cmd/toolbridge/...", "gateway"},
 	"go.opentelemetry.io":             {"broker", "gateway", "queue", "cmd/internal/spans"},
 	"github.com/prometheus":           {"metrics"},
 	"github.com/containerd/errdefs":   {"backends/docker"},
