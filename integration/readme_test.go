@@ -5,6 +5,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -31,9 +32,12 @@ var answers = map[string]string{
 	"bin/worker doctor":          " critical\n",
 }
 
-// TestReadmeCommands runs every submit command of the README, and the answers,
-// against a real Airlock; those that start a worker are what all other tests
-// do.
+// runnable are how the other commands begin that a reader can run at once.
+var runnable = []string{"bin/submit", "curl", "PYTHONPATH"}
+
+// TestReadmeCommands runs every submit, curl and Python command of the README,
+// and the answers, against a real Airlock; those that start a worker are what
+// all other tests do.
 func TestReadmeCommands(t *testing.T) {
 	t.Parallel()
 	env := standaloneEnv(t)
@@ -45,30 +49,41 @@ func TestReadmeCommands(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "jobs.jsonl"), []byte(blocks["json"][0]), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	clients, err := filepath.Abs("../clients")
+	if err != nil {
+		t.Fatal(err)
+	}
 	id := runJob(t, "await add(a=1, b=2)", "--tools", "math.add").Job
 	ran := 0
 	for line := range strings.Lines(strings.Join(blocks["sh"], "")) {
 		line = strings.TrimSpace(line)
 		excuse, answer := answers[line]
-		if !strings.HasPrefix(line, "bin/submit") && !answer {
+		if !answer && !slices.ContainsFunc(runnable, func(start string) bool { return strings.HasPrefix(line, start) }) {
 			continue
 		}
-		line = strings.ReplaceAll(strings.ReplaceAll(line, "bin/", filepath.Dir(binary(t, "submit"))+"/"), "JOB", id.String())
+		line = strings.NewReplacer("bin/", filepath.Dir(binary(t, "submit"))+"/", "JOB", id.String(), "clients/", clients+"/").Replace(line)
 		cmd := exec.Command("bash", "-c", line)
 		cmd.Dir = dir
 		cmd.Env = os.Environ()
 		for name, value := range env {
 			cmd.Env = append(cmd.Env, name+"="+value)
 		}
-		if out, err := cmd.CombinedOutput(); err != nil && (excuse == "" || !strings.Contains(string(out), excuse)) {
+		out, err := cmd.CombinedOutput()
+		if err != nil && (excuse == "" || !strings.Contains(string(out), excuse)) {
 			t.Errorf("%s: %v\n%s", line, err, out)
+		}
+		if strings.Contains(line, "/execute") && !executed.Match(out) {
+			t.Errorf("%s: got %s, want %s", line, out, executed)
 		}
 		ran++
 	}
-	if ran < 4+len(answers) {
+	if ran < 9+len(answers) {
 		t.Errorf("ran %d commands of the README, want all of them", ran)
 	}
 }
+
+// executed is the shape of the sample's answer.
+var executed = regexp.MustCompile(`^\{"status":"success","stdout":"4\\n","stderr":"","exit_code":0,"execution_time_ms":[0-9.]+,"memory_used_mb":[0-9.]+\}\n$`)
 
 // TestReadmeTargets finds each make target that the README names.
 func TestReadmeTargets(t *testing.T) {
