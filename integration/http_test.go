@@ -81,9 +81,8 @@ func TestExecuteStopsWhatItMust(t *testing.T) {
 	t.Parallel()
 	url := standaloneEnv(t)["AIRLOCK_HTTP"]
 	type end struct {
-		Status string         `json:"status"`
-		Code   int            `json:"exit_code"`
-		Rest   map[string]any `json:",inline"`
+		Status string `json:"status"`
+		Code   int    `json:"exit_code"`
 	}
 	for request, want := range map[string]end{
 		`{"code": "import time\ntime.sleep(60)", "timeout_seconds": 1}`:           {Status: "timeout", Code: 124},

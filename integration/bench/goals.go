@@ -47,6 +47,7 @@ var goals = []goal{
 	{what: "control plane alone, idle, p50", ids: []string{"control/idle"}, value: p50, unit: "ms", most: 2},
 	{what: "docker, warm pool, idle, p50", ids: []string{"docker/print/spaced"}, value: p50, unit: "ms", most: 25},
 	{what: "tool call, guest to provider and back, audited, p50", ids: []string{"forkserver/call"}, value: p50, unit: "ms", most: 2},
+	{what: "what the gateway adds to a submission, p50", ids: []string{"http/own"}, value: p50, unit: "ms", most: 1},
 	{what: "cancelling a running job, no sandbox and in one, p99", ids: []string{"cancel/fake", "cancel/sandbox"}, value: p99, unit: "ms", most: 500},
 	{what: "a quiet tenant's 20 ms job behind 50,000 of another, p99", ids: []string{"noisy/quiet"}, value: p99, unit: "ms", most: 1000 + briefMS, long: true},
 	{what: "print for a minute: rate of the last 10 s over the first 10 s", ids: []string{"sustained/forkserver/print"}, value: steady, unit: "times", least: 0.95, long: true},
@@ -186,7 +187,7 @@ func (r *report) judge() {
 	for _, g := range goals {
 		r.Goals = append(r.Goals, g.judge(rows, r.Scale >= 1))
 	}
-	r.Goals = append(append(r.Goals, r.flat()), r.weighed()...)
+	r.Goals = append(append(r.Goals, r.flat(), r.flatGateway()), r.weighed()...)
 	for _, g := range promises {
 		r.Goals = append(r.Goals, g.judge(r.Trials))
 	}

@@ -41,7 +41,7 @@ func main() {
 		return
 	}
 	var o options
-	flag.StringVar(&o.bin, "bin", "bin", "directory of the worker and submit binaries")
+	flag.StringVar(&o.bin, "bin", "bin", "directory of the worker, submit and gateway binaries")
 	flag.StringVar(&o.json, "json", "", "file for the figures; beside it goes one ending in .txt, for benchstat (default: named by the time, in bench/)")
 	flag.StringVar(&o.parts, "parts", "", "what to measure, such as control,bubblewrap (default: all; -parts help lists them)")
 	flag.StringVar(&o.only, "only", "", "measure only the rows whose ID this regular expression matches")
@@ -163,7 +163,7 @@ func (b *bencher) all() []part {
 		parts = append(parts, part{x.name, func(ctx context.Context) error { return b.whole(ctx, x) }})
 	}
 	return append(parts, part{"scaling", b.scaling}, part{"sustained", b.sustained}, part{"tools", b.tools}, part{"memory", b.memory},
-		part{"growth", b.growth}, part{"queued", b.queued}, part{"batch", b.batches}, part{"cancel", b.cancelling}, part{"noisy", b.noisy}, part{"recovery", b.recovery})
+		part{"growth", b.growth}, part{"queued", b.queued}, part{"batch", b.batches}, part{"http", b.http}, part{"cancel", b.cancelling}, part{"noisy", b.noisy}, part{"recovery", b.recovery})
 }
 
 // measureAll goes on after a part that failed: others took minutes.

@@ -40,7 +40,17 @@ type pool struct {
 type worker struct{ cmd *exec.Cmd }
 
 func startWorker(ctx context.Context, bin string, env []string, args ...string) (*worker, error) {
-	w := &worker{cmd: exec.CommandContext(ctx, filepath.Join(bin, "worker"), args...)}
+	w, _, err := startProcess(exec.CommandContext(ctx, filepath.Join(bin, "worker"), args...), env)
+	if err != nil {
+		return nil, fmt.Errorf("worker: %w", err)
+	}
+	return w, nil
+}
+
+// startProcess starts a worker or a gateway, and returns what it said until it
+// was ready.
+func startProcess(cmd *exec.Cmd, env []string) (w *worker, said string, err error) {
+	w = &worker{cmd: cmd}
 	w.cmd.Env = append(os.Environ(), env...)
 	w.cmd.Cancel = func() error { return w.cmd.Process.Signal(syscall.SIGTERM) }
 	w.cmd.WaitDelay = patience
@@ -48,19 +58,20 @@ func startWorker(ctx context.Context, bin string, env []string, args ...string) 
 	w.cmd.Stderr = &talk
 	stdout, err := w.cmd.StdoutPipe()
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	if err := w.cmd.Start(); err != nil {
-		return nil, fmt.Errorf("start the worker (make build builds it): %w", err)
+		return nil, "", fmt.Errorf("start it (make build builds it): %w", err)
 	}
 	lines := bufio.NewScanner(stdout)
 	for lines.Scan() {
 		if lines.Text() == "ready" {
-			return w, nil
+			return w, said, nil
 		}
+		said += lines.Text() + "\n"
 	}
 	w.stop()
-	return nil, fmt.Errorf("the worker ended before it was ready: %s", strings.TrimSpace(talk.String()))
+	return nil, "", fmt.Errorf("it ended before it was ready: %s", strings.TrimSpace(talk.String()))
 }
 
 // patience is how long a worker may take to end what it started.

@@ -36,6 +36,7 @@ type load struct {
 	NATS     float64 `json:"nats_mib,omitzero"`
 	Submit   float64 `json:"submit_mib,omitzero"`
 	Postgres float64 `json:"postgres_mib,omitzero"`
+	Gateway  float64 `json:"gateway_mib,omitzero"`
 }
 
 // depths are how many jobs wait at once.

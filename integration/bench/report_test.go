@@ -43,6 +43,7 @@ func page() *report {
 		Loads: []load{
 			{ID: "queued/10", Jobs: 10, Rate: 5, P50: 1}, {ID: "batch/10000", Jobs: 10_000, Submit: 20, Worker: 100, Rate: 9},
 			{ID: "batch/100000", Jobs: 100_000, Submit: 22, Worker: 120, Rate: 9},
+			{ID: "http/20000", Jobs: 20_000, Gateway: 40, Rate: 9}, {ID: "http/200000", Jobs: 200_000, Gateway: 90, Rate: 9},
 		},
 	}
 	r.absent("docker", "there is none")
@@ -54,20 +55,22 @@ func TestGoals(t *testing.T) {
 	t.Parallel()
 	r := page()
 	for what, want := range map[string][2]string{
-		"whole path, forkserver, idle, p50":                                 {"2 and 9 ms", "NO"},
-		"whole path, forkserver, idle, p99":                                 {"20 and 9 ms", "NO"},
-		"sustained, forkserver, 2 slots, print":                             {"500 jobs/s", "yes"},
-		"sustained, forkserver, 2 slots, asyncio and a tool call":           {"not measured here", ""},
-		"against bwrap python3 per job, two at once, print":                 {"5 times", "yes"},
-		"against bwrap python3 per job, two at once, asyncio":               {"not measured here", ""},
-		"control plane alone, idle, p50":                                    {"2 ms", "yes"},
-		"print for a minute: rate of the last 10 s over the first 10 s":     {"0.9 times", "NO"},
-		"100,000-job batch: nothing lost, memory of submit and worker flat": {"0 lost, submit 1.1 times, worker 1.2 times", "yes"},
-		"worker idle, without warm guests":                                  {"40 MiB with NATS", "yes"},
-		"each parked guest, forkserver":                                     {"3.5 MiB, and its slot's process 1.5", "NO"},
-		"16 workers on one lane, fewest claims over the mean":               {"0.25 times", "NO"},
-		"SIGKILL of a worker: results of all its jobs":                      {"47 s", "yes"},
-		"NATS leader lost: submission resumes":                              {"not measured here", ""},
+		"whole path, forkserver, idle, p50":                                    {"2 and 9 ms", "NO"},
+		"whole path, forkserver, idle, p99":                                    {"20 and 9 ms", "NO"},
+		"sustained, forkserver, 2 slots, print":                                {"500 jobs/s", "yes"},
+		"sustained, forkserver, 2 slots, asyncio and a tool call":              {"not measured here", ""},
+		"against bwrap python3 per job, two at once, print":                    {"5 times", "yes"},
+		"against bwrap python3 per job, two at once, asyncio":                  {"not measured here", ""},
+		"control plane alone, idle, p50":                                       {"2 ms", "yes"},
+		"print for a minute: rate of the last 10 s over the first 10 s":        {"0.9 times", "NO"},
+		"100,000-job batch: nothing lost, memory of submit and worker flat":    {"0 lost, submit 1.1 times, worker 1.2 times", "yes"},
+		"2,000 POST /v1/jobs of 100: nothing lost, memory of the gateway flat": {"0 lost, 2.25 times", "NO"},
+		"what the gateway adds to a submission, p50":                           {"not measured here", ""},
+		"worker idle, without warm guests":                                     {"40 MiB with NATS", "yes"},
+		"each parked guest, forkserver":                                        {"3.5 MiB, and its slot's process 1.5", "NO"},
+		"16 workers on one lane, fewest claims over the mean":                  {"0.25 times", "NO"},
+		"SIGKILL of a worker: results of all its jobs":                         {"47 s", "yes"},
+		"NATS leader lost: submission resumes":                                 {"not measured here", ""},
 	} {
 		at := slices.IndexFunc(r.Goals, func(v verdict) bool { return v.What == what })
 		if at < 0 {
@@ -238,7 +241,7 @@ func TestParts(t *testing.T) {
 	if err := b.choose(); err != nil {
 		t.Fatal(err)
 	}
-	want := []string{"control", "floors", "docker", "new", "scaling", "sustained", "tools", "memory", "growth", "queued", "batch", "cancel", "noisy", "recovery"}
+	want := []string{"control", "floors", "docker", "new", "scaling", "sustained", "tools", "memory", "growth", "queued", "batch", "http", "cancel", "noisy", "recovery"}
 	if diff := cmp.Diff(want, b.chosen); diff != "" {
 		t.Errorf("the parts (-want +got):\n%s", diff)
 	}

@@ -30,12 +30,12 @@ func TestRun(t *testing.T) {
 	require(t, "postgres", "postgres")
 	require(t, "bubblewrap", "bwrap")
 	dir := t.TempDir()
-	build := exec.Command("go", "build", "-buildvcs=false", "-o", dir, "airlock/cmd/worker", "airlock/cmd/submit")
+	build := exec.Command("go", "build", "-buildvcs=false", "-o", dir, "airlock/cmd/worker", "airlock/cmd/submit", "airlock/cmd/gateway")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("build: %v: %s", err, out)
 	}
-	rows := []string{"control/idle", "floor/fork/1", "floor/bwrap/2", "bubblewrap/print/idle", "bubblewrap/call"}
-	loads := []string{"queued/10", "batch/1000"}
+	rows := []string{"control/idle", "floor/fork/1", "floor/bwrap/2", "bubblewrap/print/idle", "bubblewrap/call", "http/own", "http/execute/idle"}
+	loads := []string{"queued/10", "batch/1000", "http/20000"}
 	trials := []string{"recovery/claims"}
 	path := filepath.Join(dir, "figures.json")
 	o := options{bin: dir, json: path, scale: 0.01, quick: true, only: "^(" + strings.Join(slices.Concat(rows, loads, trials), "|") + ")$"}
@@ -52,6 +52,12 @@ func TestRun(t *testing.T) {
 			t.Errorf("%s: got %+v, want a figure", id, got)
 		}
 	}
+	for _, id := range []string{"http/submit/direct", "http/submit/gateway"} { // what http/own is made of
+		rows = append(rows, id)
+		if byID[id].P50 <= 0 {
+			t.Errorf("%s: got %+v, want a figure", id, byID[id])
+		}
+	}
 	if len(r.Rows) != len(rows) {
 		t.Errorf("got %d rows, want the %d that -only names", len(r.Rows), len(rows))
 	}
@@ -62,6 +68,9 @@ func TestRun(t *testing.T) {
 		if got := r.Loads[i]; got.ID != id || got.Lost != 0 || got.Rate <= 0 {
 			t.Errorf("%s: got %+v, want a load of which nothing was lost", id, got)
 		}
+	}
+	if got := r.Loads[len(r.Loads)-1]; got.Gateway <= 0 {
+		t.Errorf("got %+v, want the gateway's memory", got)
 	}
 	if got := byID["bubblewrap/print/idle"]; got.CPU == nil || got.CPU.Guests <= 0 || got.StartP50 == nil {
 		t.Errorf("got %+v, want processor time of guests and when they were ready", got)

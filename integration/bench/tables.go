@@ -19,7 +19,7 @@ func (r *report) sections() []section {
 	var full []section
 	for _, s := range []section{
 		r.goalTable(), r.figureTable(), r.ratioTable(), r.cpuTable(), r.scalingTable(), r.sustainedTable(), r.memoryTable(),
-		r.queuedTable(), r.batchTable(), r.curveTable("output/", "How cost grows with output", "bytes of output"),
+		r.queuedTable(), r.batchTable(), r.httpTable(), r.curveTable("output/", "How cost grows with output", "bytes of output"),
 		r.curveTable("calls/", "How cost grows with tool calls", "tool calls"), r.trialTable(),
 	} {
 		if len(s.rows) > 0 {
