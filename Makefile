@@ -121,7 +121,7 @@ compose-up: ## start a whole Airlock in containers, and send a job through it
 
 .PHONY: compose-down
 compose-down: ## stop it; V=-v removes its data too
-	@$(WITH_ENGINE) dev/compose.sh --profile submit down --remove-orphans $(V)
+	@$(WITH_ENGINE) dev/compose.sh --profile submit --profile gateway down --remove-orphans $(V)
 
 # What decides where faults fall; a failing run is repeated with its own.
 SEED := $(shell date +%s)

@@ -32,12 +32,26 @@ dev/compose.sh up --detach --wait --wait-timeout 180 --no-build "$@" >&2 || {
 	exit 1
 }
 
+# The gateway serves those only who bear a token.
+secrets=${SECRETS_DIR:-./secrets}
+# That of before may have gone with its database.
+if [ ! -s "$secrets/http.env" ] || ! dev/compose.sh run --rm -T --no-deps gateway token list </dev/null | grep -q ' good '; then
+	say "making a token for HTTP"
+	token=$(dev/compose.sh run --rm -T --no-deps gateway token create --tenant default --note compose-up </dev/null)
+	(umask 077; printf 'AIRLOCK_HTTP=http://127.0.0.1:%s\nAIRLOCK_TOKEN=%s\n' "${HTTP_PORT:-8080}" "$token" >"$secrets/http.env")
+fi
+dev/compose.sh --profile gateway up --detach --wait --wait-timeout 60 --no-build --no-recreate gateway >&2 || {
+	say "the gateway did not come up; what it says:"
+	dev/compose.sh --profile gateway logs --tail 5 gateway >&2
+	exit 1
+}
+
 say "sending a job through it"
 got=$(dev/compose.sh run --rm -T --no-deps submit -q run --tools math.add --code 'return (await add(a=40, b="2"))["sum"]' </dev/null)
 [ "$got" = 42 ] || { say "the job gave '$got', want 42"; exit 1; }
 
-secrets=${SECRETS_DIR:-./secrets}
 cat <<EOT
+http      http://127.0.0.1:${HTTP_PORT:-8080}/docs, with the token in $secrets/http.env
 nats      127.0.0.1:${NATS_PORT:-4222}, as submitter by $secrets/submit.env
 postgres  127.0.0.1:${POSTGRES_PORT:-5432}, as analyst by $secrets/analyst.env
 logs      dev/compose.sh logs -f worker

@@ -51,7 +51,7 @@ if [ -z "${AIRLOCK_WORKER:-}" ] && command -v go >/dev/null; then
 	go build -o bin/worker ./cmd/worker
 fi
 [ -x "$worker" ] || { echo "secrets: there is no $worker: make build, or name one with AIRLOCK_WORKER" >&2; exit 2; }
-"$worker" nats-config --out "$dir/nats" --submitter default --approver default --provider math \
+"$worker" nats-config --out "$dir/nats" --submitter default --approver default --provider math --gateway \
 	--listen 0.0.0.0:4222 --store-dir /data --max-store 8GiB --monitor 127.0.0.1:8222 --url nats://nats:4222 >&2
 
 write worker-postgres <<<"postgres://airlock_worker:$worker_db@postgres:5432/airlock?sslmode=disable"

@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"net"
+	"net/http"
 	"net/url"
 	"os"
 	"os/exec"
@@ -62,6 +63,7 @@ func TestComposeDeployment(t *testing.T) {
 	checkResults(t, results)
 	checkAudit(t, analyst)
 	checkRoles(t, analyst)
+	d.checkHTTP(t)
 
 	if got := d.down(t); got.code != 0 {
 		t.Fatalf("down: %d %s", got.code, got.stderr)
@@ -99,7 +101,7 @@ func newDeployment(t *testing.T) *deployment {
 	d := &deployment{project: "airlock-test-" + name, secrets: filepath.Join(t.TempDir(), "secrets")}
 	d.env = []string{
 		"COMPOSE_PROJECT_NAME=" + d.project, "SECRETS_DIR=" + d.secrets,
-		"NATS_PORT=" + freePort(t), "POSTGRES_PORT=" + freePort(t),
+		"NATS_PORT=" + freePort(t), "POSTGRES_PORT=" + freePort(t), "HTTP_PORT=" + freePort(t),
 		"WORKER_IMAGE=airlock-worker:test-" + name, "RUNNER_IMAGE=airlock-runner:test-" + name,
 	}
 	host := script(t, nil, "dev/compose-env.sh")
@@ -125,7 +127,25 @@ func (d *deployment) script(t *testing.T, name string, args ...string) said {
 
 func (d *deployment) down(t *testing.T) said {
 	t.Helper()
-	return compose(t, d.env, "--profile", "submit", "down", "--volumes", "--remove-orphans")
+	return compose(t, d.env, "--profile", "submit", "--profile", "gateway", "down", "--volumes", "--remove-orphans")
+}
+
+// checkHTTP has a job run over HTTP with the token that people are told of, and
+// none without.
+func (d *deployment) checkHTTP(t *testing.T) {
+	t.Helper()
+	env, err := readEnv(filepath.Join(d.secrets, "http.env"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	url := env["AIRLOCK_HTTP"] + "/v1/jobs?wait=1m"
+	got, err := ask(t.Context(), http.DefaultClient, http.MethodPost, url, env["AIRLOCK_TOKEN"], `{"code": "return 6 * 7"}`)
+	if err != nil || got.status != http.StatusOK || !strings.Contains(got.body, `"value":42`) {
+		t.Errorf("over HTTP: got %d %s, want 42: %v", got.status, got.body, err)
+	}
+	if got, err := ask(t.Context(), http.DefaultClient, http.MethodPost, url, "", `{"code": "1"}`); err != nil || got.status != http.StatusUnauthorized {
+		t.Errorf("without a token: got %d %s, want 401: %v", got.status, got.body, err)
+	}
 }
 
 // containers are the running ones of a service, oldest first.

@@ -100,7 +100,7 @@ func resolved(t *testing.T) composeFile {
 		t.Skip("Compose may have to be built first, which takes a minute")
 	}
 	env := []string{"COMPOSE_PROJECT_NAME=", "COMPOSE_FILE=docker-compose.yml", "COMPOSE_DISABLE_ENV_FILE=true"}
-	got := compose(t, env, "--profile", "submit", "config", "--format", "json")
+	got := compose(t, env, "--profile", "submit", "--profile", "gateway", "config", "--format", "json")
 	if got.code != 0 {
 		t.Fatalf("config: %d, %s", got.code, got.stderr)
 	}
@@ -111,7 +111,7 @@ func resolved(t *testing.T) composeFile {
 	if err := json.Unmarshal([]byte(got.stdout), &file); err != nil {
 		t.Fatal(err)
 	}
-	if len(file.Services) < 6 {
+	if len(file.Services) < 8 {
 		t.Fatalf("%d services were read, want all", len(file.Services))
 	}
 	return file
@@ -235,7 +235,7 @@ func TestComposeFileAsAWhole(t *testing.T) {
 		t.Errorf("got %s, want the version %s of go.mod", file.Services["nats"].Image, version)
 	}
 	for _, image := range []string{"NATS_IMAGE", "POSTGRES_IMAGE", "WORKER_IMAGE", "RUNNER_IMAGE"} {
-		got := compose(t, []string{image + "=other:1"}, "--profile", "submit", "config")
+		got := compose(t, []string{image + "=other:1"}, "--profile", "submit", "--profile", "gateway", "config")
 		if got.code != 0 || !strings.Contains(got.stdout, "other:1") {
 			t.Errorf("%s changes nothing: %d %s", image, got.code, got.stderr)
 		}
@@ -291,7 +291,7 @@ func TestSecretsAreKeptAndClosed(t *testing.T) {
 	if len(passwords) != 4 {
 		t.Errorf("got %d passwords of Postgres, want 4", len(passwords))
 	}
-	for _, user := range []string{"worker", "provider-math", "submitter-default", "admin"} {
+	for _, user := range []string{"worker", "gateway", "provider-math", "submitter-default", "admin"} {
 		if !strings.HasPrefix(first[user+".url"], "nats://"+user+":") || !strings.Contains(first["nats.conf"], `user: "`+user+`"`) {
 			t.Errorf("the NATS user %s has no address of its own, or is not in nats.conf", user)
 		}

@@ -45,7 +45,7 @@ func TestDeployDocument(t *testing.T) {
 			t.Errorf("DEPLOY.md names %s: %v", file, err)
 		}
 	})
-	help := helpOf(t, "worker") + helpOf(t, "submit", "run") + helpOf(t, "submit", "approve")
+	help := helpOf(t, "worker") + helpOf(t, "submit", "run") + helpOf(t, "submit", "approve") + helpOf(t, "gateway", "serve") + helpOf(t, "worker", "nats-config")
 	each("`(--[a-z-]+)", func(flag string) {
 		if !strings.Contains(help, flag) {
 			t.Errorf("DEPLOY.md names %s, which no command knows", flag)

@@ -107,6 +107,10 @@ func TestGatewayBesideAPool(t *testing.T) {
 		}
 		return got.body
 	}
+	health := []string{"health", "--listen-http", strings.TrimPrefix(url, "https://"), "--tls-cert", cert}
+	if got := gatewaySays(t, s, health...); got.code != 0 || got.stdout != "the gateway is ready\n" {
+		t.Errorf("health: got exit %d, %s%s, want 0", got.code, got.stdout, got.stderr)
+	}
 	asked(http.MethodGet, "/v1/jobs", "", "", http.StatusUnauthorized)
 	asked(http.MethodGet, "/v1/jobs", "airlock_wrong", "", http.StatusUnauthorized)
 	if ran := asked(http.MethodPost, "/v1/jobs?wait=1m", token.Token, `{"code": "return 6 * 7"}`, http.StatusOK); !strings.Contains(ran, `"value":42`) || !strings.Contains(ran, `"tenant":"lab"`) {
@@ -131,6 +135,9 @@ func TestGatewayBesideAPool(t *testing.T) {
 	}
 	if err := gateway.Wait(); err != nil {
 		t.Errorf("SIGTERM: the gateway ended with %v, want a graceful end", err)
+	}
+	if got := gatewaySays(t, s, health...); got.code != 4 || !strings.Contains(got.stderr, "no gateway answers") {
+		t.Errorf("health of one that has left: got exit %d, %s%s, want 4", got.code, got.stdout, got.stderr)
 	}
 	if got := <-cut; got.status != http.StatusAccepted || !strings.Contains(got.body, `"id"`) {
 		t.Errorf("who waited got %d %s, want 202 and the job to come back to", got.status, got.body)

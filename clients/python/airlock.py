@@ -419,6 +419,8 @@ class Airlock:
         try:
             connection.request("GET", self._base + path, headers=headers)
             answer = connection.getresponse()
+            if answer.status == 204:
+                return  # it has ended, and all was told before
             if answer.status != 200:
                 raise _problem(answer.status, answer.headers, answer.read(_MAX_EVENT))
             self._reached = True

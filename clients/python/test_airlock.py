@@ -198,6 +198,18 @@ class Plays(unittest.TestCase):
         self.assertEqual(got, [("1", "queued", {"n": 1}), ("2", "output", {"text": "a\0b"}), ("3", "finished", {"status": "ok"})])
         self.assertEqual(seen, [None, "2", "2"])
 
+    def test_events_of_a_job_that_has_told_all(self) -> None:
+        def answer(_: int, h: http.server.BaseHTTPRequestHandler, __: bytes) -> None:
+            if h.path.endswith("/events"):
+                self.assertEqual(h.headers.get("Last-Event-ID"), "1.end")
+                h.send_response(204)
+                h.end_headers()
+            else:
+                send(h, 200, {"job": {"id": "j"}, "result": {"job": "j", **OK}})
+
+        _, box = self.play(answer)
+        self.assertEqual(list(box.events("j", last_id="1.end")), [])
+
     def test_a_batch_is_sent_in_parts_with_its_own_line_numbers(self) -> None:
         def answer(number: int, h: http.server.BaseHTTPRequestHandler, body: bytes) -> None:
             lines = body.splitlines()
@@ -303,6 +315,18 @@ class Real(unittest.TestCase):
             self.box.submit("return 2", key=key)
         self.assertEqual(caught.exception.code, "conflict")
         self.assertEqual(caught.exception.errors[0]["field"], "code")
+
+    def test_events(self) -> None:
+        job = self.box.submit("print('x'); return 1")
+        if "/v1/jobs/{id}/events" not in self.box._ask("GET", "/openapi.json")["paths"]:
+            with self.assertRaises(airlock.Problem):
+                next(self.box.events(job))
+            return
+        got = list(self.box.events(job))
+        self.assertEqual((got[0].type, got[-1].type), ("queued", "finished"))
+        self.assertEqual(got[-1].data["result"]["value"], 1)
+        self.assertEqual([e.type for e in self.box.events(job, last_id=got[0].id)][-1], "finished")
+        self.assertEqual(list(self.box.events(job, last_id=got[-1].id)), [])
 
     def test_a_thousand_jobs(self) -> None:
         told: list[int] = []

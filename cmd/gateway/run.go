@@ -23,8 +23,9 @@ const (
 
 // cli is the command line.
 type cli struct {
-	Serve serveCmd `cmd:"" default:"withargs" help:"Serve HTTP. This is what gateway does without a command."`
-	Token struct {
+	Serve  serveCmd  `cmd:"" default:"withargs" help:"Serve HTTP. This is what gateway does without a command."`
+	Health healthCmd `cmd:"" help:"Exit 0 while the gateway of this host is ready: for health checks."`
+	Token  struct {
 		Create createCmd `cmd:"" help:"Make a token and print it. It is shown this once."`
 		List   listCmd   `cmd:"" help:"List the tokens, those revoked or expired among them."`
 		Revoke revokeCmd `cmd:"" help:"End a token."`

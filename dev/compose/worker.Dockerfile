@@ -1,4 +1,4 @@
-# The worker, submit, and nothing else. Build it with the repository's root as
+# The worker, submit, the gateway, and nothing else. Build it with the repository's root as
 # context, by a BuildKit of any age:
 #
 #   docker build -f dev/compose/worker.Dockerfile -t airlock-worker .
@@ -12,7 +12,7 @@ COPY go.mod go.sum ./
 RUN --mount=type=cache,target=/go/pkg/mod go mod download
 COPY . .
 RUN --mount=type=cache,target=/go/pkg/mod --mount=type=cache,target=/root/.cache/go-build \
-    CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags "-s -w" -o /out/bin/ ./cmd/worker ./cmd/submit \
+    CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags "-s -w" -o /out/bin/ ./cmd/worker ./cmd/submit ./cmd/gateway \
  && mkdir -p /out/etc/ssl/certs /out/tmp && chmod 1777 /out/tmp \
  && cp /etc/ssl/certs/ca-certificates.crt /out/etc/ssl/certs/ \
  && echo 'airlock:x:65532:65532::/:/none' >/out/etc/passwd && echo 'airlock:x:65532:' >/out/etc/group
