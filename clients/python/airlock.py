@@ -43,6 +43,7 @@ __all__ = ["Airlock", "AirlockError", "BatchReceipt", "Event", "JobFailed", "Pro
 
 _SLICE = 20.0  # seconds that one request waits for a job
 _POLL = 0.05, 1.0  # first and longest pause between looks at a job
+_SETTLE = 30.0  # seconds that a batch may take into the history
 _PATIENCE = 30.0  # seconds that an answer may take, beyond what it waits for
 _MAX_ANSWER = 256 << 20  # bytes that are taken of an answer
 _MAX_EVENT = 4 << 20  # bytes that are taken of a line of events
@@ -259,12 +260,15 @@ class Airlock:
         """Submit jobs that stand one a line, as texts of JSON or as mappings.
 
         Any number of them: they are sent a thousand at a time. The same lines
-        under the same name again submit nothing twice.
+        under the same name again submit nothing twice. When it returns, summary
+        and results know the batch.
         """
         name = name or uuid.uuid4().hex
         total = BatchReceipt(name)
         for first, chunk in _chunks(_keyed(lines, name)):
             total = self._send(total, chunk, first, park)
+        if total.accepted:
+            self._settle(name)
         return total
 
     def summary(self, batch: str) -> dict[str, Any]:
@@ -345,6 +349,18 @@ class Airlock:
         return BatchReceipt(
             total.batch, total.accepted + got["accepted"], total.known + got["known"], total.rejected + got["rejected"], total.problems + problems
         )
+
+    def _settle(self, batch: str) -> None:
+        """Wait until a batch has come from the queue into the history."""
+        until, pauses = time.monotonic() + _SETTLE, _pauses()
+        while True:
+            try:
+                self.summary(batch)
+                return
+            except Problem as err:
+                if err.code != "not_found" or time.monotonic() > until:
+                    raise
+            time.sleep(next(pauses))
 
     def _ask(self, method: str, path: str, body: bytes = b"", *, media: str = "application/json", wait: float = 0, lines: bool = False) -> Any:
         """Send a request until it is answered by what does not pass by itself.
