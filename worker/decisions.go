@@ -27,6 +27,7 @@ const (
 func DecisionKinds() []string {
 	return []string{
 		decidedPublished, decidedBuried, decidedExpired, decidedAnnounced, decidedRebuilt, decidedRecreated, decidedSwept,
+		decidedMonths, decidedRetired, decidedUnloaded,
 	}
 }
 

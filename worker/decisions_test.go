@@ -29,6 +29,9 @@ func TestEachDecisionIsCountedAndLogged(t *testing.T) {
 		"rebuilt":                 "the queue has lost jobs: they are published again",
 		"consumers_recreated":     "stuck consumers are made anew",
 		"rows_swept":              "rows swept",
+		"months_dropped":          "month of history dropped",
+		"jobs_retired":            "month of history dropped",
+		"messages_removed":        "messages of jobs that have ended taken out of the queue",
 	}
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{
@@ -37,7 +40,9 @@ func TestEachDecisionIsCountedAndLogged(t *testing.T) {
 			},
 			overdue: 3, untold: []*job.Result{{Job: job.NewID()}}, stuck: []string{"any=normal=a"}, garbage: 4,
 			waiting: map[string]int{"any": 5, "docker": 3}, stock: map[string]int{"docker": 3}, served: map[string]bool{"any": true},
+			history: []job.Retired{{Months: []job.RetiredMonth{{Name: "2026-01", Jobs: 10}}}},
 		}
+		w.waiting["wasm"], w.stock["wasm"] = 1, 3
 		var log bytes.Buffer
 		got := reconcileTold(t, w, zerolog.New(&log), func(*world) { time.Sleep(2 * time.Hour) })
 		told := messages(t, log.String())
