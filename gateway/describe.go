@@ -49,7 +49,7 @@ const introduction = "Python that nobody trusts, run in sandboxes. Each request 
 
 func operation(registry huma.Registry, rt route) (*huma.Operation, error) {
 	op := &huma.Operation{
-		Method: rt.method, Path: rt.path, OperationID: rt.name, Summary: rt.summary, Description: rt.text,
+		Method: rt.method, Path: rt.shown(), OperationID: rt.name, Summary: rt.summary, Description: rt.text,
 		Responses: map[string]*huma.Response{},
 	}
 	if rt.scope != "" {

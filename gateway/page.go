@@ -63,7 +63,7 @@ type (
 )
 
 func show(rt route) shownRoute {
-	s := shownRoute{Method: rt.method, Path: rt.path, Name: rt.name, Summary: rt.summary, Text: rt.text, Scope: string(rt.scope)}
+	s := shownRoute{Method: rt.method, Path: rt.shown(), Name: rt.name, Summary: rt.summary, Text: rt.text, Scope: string(rt.scope)}
 	for _, p := range rt.params {
 		s.Params = append(s.Params, shownParam{p.in, p.name, p.kind, p.text})
 	}

@@ -29,6 +29,9 @@ type route struct {
 	serve               func(w http.ResponseWriter, r *request) error
 }
 
+// shown is the path as descriptions write it.
+func (rt *route) shown() string { return strings.ReplaceAll(rt.path, "...}", "}") }
+
 // param is one in the path, the query or the header.
 type param struct {
 	in, name, text string
@@ -57,6 +60,7 @@ const (
 	mediaNDJSON = "application/x-ndjson"
 	mediaEvents = "text/event-stream"
 	mediaText   = "text/plain"
+	mediaBytes  = "application/octet-stream"
 )
 
 func (g *Gateway) newMux() (*http.ServeMux, error) {
