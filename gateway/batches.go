@@ -71,6 +71,10 @@ func (g *Gateway) postBatch(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
+	callback, err := g.batchCallback(r)
+	if err != nil {
+		return err
+	}
 	name := r.URL.Query().Get("name")
 	if name == "" {
 		name = job.NewID().String()
@@ -86,6 +90,9 @@ func (g *Gateway) postBatch(w http.ResponseWriter, r *request) error {
 	status := http.StatusAccepted
 	if in.receipt.Accepted == 0 && in.receipt.Incomplete != nil {
 		return in.receipt.Incomplete
+	}
+	if err := g.registerBatch(r.Context(), r.who.tenant, &in.receipt, callback); err != nil {
+		return err
 	}
 	w.Header().Set("Location", "/v1/batches/"+name)
 	return answer(w, status, in.receipt)

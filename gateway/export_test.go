@@ -1,5 +1,7 @@
 package gateway
 
+import "net/http"
+
 // Following is how many streams of events are open.
 func Following(g *Gateway) (n int) {
 	g.hub.mu.RLock()
@@ -12,3 +14,9 @@ func Following(g *Gateway) (n int) {
 	}
 	return n
 }
+
+// Client is what callbacks are delivered with.
+func (c CallbackConfig) Client() *http.Client { return c.client() }
+
+// ErrAddress is of an address that callbacks may not be sent to.
+var ErrAddress = errAddress

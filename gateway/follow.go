@@ -249,4 +249,5 @@ func (f *follower) finish(end place, r *job.Result) {
 func (g *Gateway) heardEnd(a queue.Announcement) {
 	g.waiters.heard(a)
 	g.hub.ended(a)
+	g.pending.ended(a.Job)
 }

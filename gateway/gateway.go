@@ -44,6 +44,8 @@ type Config struct {
 	// Spans makes a span of each request, and has the jobs that it submits
 	// join its trace; nil makes none.
 	Spans trace.TracerProvider
+	// Callbacks is how ends are told of.
+	Callbacks CallbackConfig
 	// Version is shown in the API's description.
 	Version string
 }
@@ -54,6 +56,9 @@ func (c Config) withDefaults() Config {
 	c.Concurrency = cmp.Or(c.Concurrency, 2000)
 	c.BodyWait = cmp.Or(c.BodyWait, 30*time.Second)
 	c.StreamWait = cmp.Or(c.StreamWait, 10*time.Second)
+	c.Callbacks.Tries = cmp.Or(c.Callbacks.Tries, 10)
+	c.Callbacks.Pause = cmp.Or(c.Callbacks.Pause, 5*time.Second)
+	c.Callbacks.Patience = cmp.Or(c.Callbacks.Patience, 10*time.Second)
 	c.Version = cmp.Or(c.Version, "unknown")
 	return c
 }
@@ -65,6 +70,7 @@ type Gateway struct {
 	tenants tenants
 	waiters waiters
 	hub     hub
+	pending pending
 	// submitting holds a token for each job that is being published.
 	submitting chan struct{}
 	routes     []route
@@ -87,6 +93,7 @@ func New(cfg Config) (*Gateway, error) {
 	g.waiters = waiters{store: cfg.Store}
 	g.meter = metrics.NewGateway(g.cfg.Version, g.fleet)
 	g.scrapes = g.meter.Handler()
+	g.pending = pending{byJob: map[job.ID]job.ID{}, wake: make(chan struct{}, 1)}
 	g.routes = g.table()
 	mux, err := g.newMux()
 	if err != nil {
@@ -96,11 +103,12 @@ func New(cfg Config) (*Gateway, error) {
 	return g, nil
 }
 
-// Run hears of jobs until ctx ends.
+// Run hears of jobs, and tells of their ends, until ctx ends.
 func (g *Gateway) Run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return g.cfg.Queue.Overhear(ctx, g.heardEnd) })
 	group.Go(func() error { return g.cfg.Queue.OverhearEvents(ctx, g.hub.wanted, g.hub.heard) })
+	group.Go(func() error { return g.deliver(ctx) })
 	return group.Wait()
 }
 

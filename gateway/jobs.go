@@ -61,6 +61,10 @@ func (g *Gateway) postJobs(w http.ResponseWriter, r *request) error {
 	if jsontext.Value(bytes.TrimLeft(body, " \t\r\n")).Kind() == '[' {
 		return g.postArray(w, r, body, opt)
 	}
+	body, opt.callback, err = g.takeCallback(body)
+	if err != nil {
+		return err
+	}
 	j, err := job.Decode(body)
 	if err != nil {
 		return err
@@ -92,7 +96,7 @@ func took(receipts ...Receipt) int {
 }
 
 func (g *Gateway) postArray(w http.ResponseWriter, r *request, body []byte, opt options) error {
-	jobs, err := decodeArray(body, r.who.tenant)
+	jobs, callbacks, err := g.decodeArray(body, r.who.tenant)
 	if err != nil {
 		return err
 	}
@@ -102,6 +106,7 @@ func (g *Gateway) postArray(w http.ResponseWriter, r *request, body []byte, opt 
 	receipts := make([]Receipt, len(jobs))
 	var running sync.WaitGroup
 	for i, j := range jobs {
+		opt.callback = callbacks[i]
 		running.Go(func() {
 			var err error
 			if receipts[i], err = g.runOne(r.Context(), j, opt); err != nil {
@@ -115,36 +120,45 @@ func (g *Gateway) postArray(w http.ResponseWriter, r *request, body []byte, opt 
 
 // decodeArray reads and checks all jobs of an array, and says of each what is
 // wrong with it.
-func decodeArray(body []byte, tenant string) ([]*job.Job, error) {
+func (g *Gateway) decodeArray(body []byte, tenant string) ([]*job.Job, []*Callback, error) {
 	if err := job.CheckJSON(body); err != nil {
-		return nil, badBody(err)
+		return nil, nil, badBody(err)
 	}
 	var raw []jsontext.Value
 	if err := json.Unmarshal(body, &raw); err != nil {
-		return nil, problemf(CodeBadRequest, "the body is neither a job nor an array of jobs")
+		return nil, nil, problemf(CodeBadRequest, "the body is neither a job nor an array of jobs")
 	}
 	if len(raw) == 0 || len(raw) > maxJobs {
-		return nil, problemf(CodeBadRequest, "the array holds %d jobs: send 1 to %d, or POST /v1/batches", len(raw), maxJobs)
+		return nil, nil, problemf(CodeBadRequest, "the array holds %d jobs: send 1 to %d, or POST /v1/batches", len(raw), maxJobs)
 	}
-	jobs, wrong := make([]*job.Job, len(raw)), []FieldDetail{}
+	jobs, callbacks, wrong := make([]*job.Job, len(raw)), make([]*Callback, len(raw)), []FieldDetail{}
 	for i, one := range raw {
-		j, err := job.Decode(one)
-		if err == nil {
-			err = adopt(j, tenant)
-		}
+		j, callback, err := g.decodeOne(one, tenant)
 		var field *job.FieldError
 		switch {
 		case errors.As(err, &field):
 			wrong = append(wrong, FieldDetail{at(i, field.Field), field.Reason})
 		case err != nil:
-			return nil, err
+			return nil, nil, err
 		}
-		jobs[i] = j
+		jobs[i], callbacks[i] = j, callback
 	}
 	if len(wrong) > 0 {
-		return nil, problemf(CodeInvalidJob, "%d of %d jobs are wrong, none was taken", len(wrong), len(raw)).with(wrong...)
+		return nil, nil, problemf(CodeInvalidJob, "%d of %d jobs are wrong, none was taken", len(wrong), len(raw)).with(wrong...)
 	}
-	return jobs, nil
+	return jobs, callbacks, nil
+}
+
+func (g *Gateway) decodeOne(body []byte, tenant string) (*job.Job, *Callback, error) {
+	body, callback, err := g.takeCallback(body)
+	if err != nil {
+		return nil, nil, err
+	}
+	j, err := job.Decode(body)
+	if err == nil {
+		err = adopt(j, tenant)
+	}
+	return j, callback, err
 }
 
 func at(i int, field string) string {
@@ -160,6 +174,8 @@ type options struct {
 	wait time.Duration
 	// leash has a job cancelled whose client leaves while it waits.
 	leash bool
+	// callback is told of the job's end.
+	callback *Callback
 }
 
 func submitOptions(r *request) (o options, err error) {
@@ -199,6 +215,9 @@ func (g *Gateway) runOne(ctx context.Context, j *job.Job, opt options) (Receipt,
 		return Receipt{}, err
 	}
 	receipt := Receipt{ID: taken.Job, Lane: taken.Lane, Known: taken.Known}
+	if err := g.register(ctx, j.Tenant, taken.Job, opt.callback); err != nil {
+		return receipt, err
+	}
 	if taken.Known {
 		done()
 		waiting, done = g.waiters.add(j.Tenant, taken.Job)

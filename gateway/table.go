@@ -41,14 +41,15 @@ func (g *Gateway) table() []route {
 			problems: ofJobs, serve: g.execute},
 
 		{method: post, path: "/v1/jobs", scope: store.ScopeSubmit, name: "submitJobs", summary: "Submit a job, or an array of them",
-			text: "Of an array all jobs are checked before any is taken. Without wait the answer comes as soon as the queue has stored them.",
+			text: "Of an array all jobs are checked before any is taken. Without wait the answer comes as soon as the queue has stored them. " +
+				"Each job may have a field callback, an object with url and secret, besides its own: " + callbackText,
 			params: []param{
 				{"query", "wait", "How long to wait for the results, such as 10s; at most 5m. The answer is 202 when that was too short.", "string"},
 				parkParam,
 				{"query", "cancel_on_disconnect", "Cancel the job if the client leaves while it waits.", "boolean"},
 				{"header", "Idempotency-Key", "The job's key: the same key with the same content is the same job.", "string"},
 			},
-			in:       &content{media: mediaJSON, of: job.Job{}, example: `{"code": "return x ** 2", "vars": {"x": 12}, "labels": {"suite": "smoke"}}`},
+			in:       &content{media: mediaJSON, of: JobRequest{}, example: `{"code": "return x ** 2", "vars": {"x": 12}, "labels": {"suite": "smoke"}}`},
 			out:      map[int]content{200: doc(Receipt{}, "It has ended; of an array, all have (see Receipts)."), 202: doc(Receipt{}, "It is in the queue. Of an array the answer is Receipts.")},
 			problems: append([]Code{CodeConflict}, ofJobs...), serve: g.postJobs},
 		{method: get, path: "/v1/jobs", scope: store.ScopeRead, name: "listJobs", summary: "List jobs, newest first",
@@ -81,10 +82,13 @@ func (g *Gateway) table() []route {
 			problems: append([]Code{CodeConflict}, ofOne...), serve: g.requeueJob},
 
 		{method: post, path: "/v1/batches", scope: store.ScopeSubmit, name: "submitBatch", summary: "Submit jobs that stand one a line",
-			text: "Any number of them. A line that is wrong is told with its number and costs the others nothing. Sending the same lines for the same batch again submits nothing twice.",
+			text: "Any number of them. A line that is wrong is told with its number and costs the others nothing. Sending the same lines for the same batch again submits nothing twice. " +
+				"With callback, " + callbackText,
 			params: []param{
 				{"query", "name", "The batch's name; one is made if there is none.", "string"},
 				parkParam,
+				{"query", "callback", "An URL that is told when all jobs of the batch have ended.", "string"},
+				{"header", headerSecret, "What its deliveries are signed with.", "string"},
 			},
 			in:       &content{media: mediaNDJSON, of: job.Job{}, example: "{\"code\": \"return 1\"}\n{\"code\": \"return 2\"}\n"},
 			out:      map[int]content{202: doc(BatchReceipt{}, "What became of the lines.")},
@@ -101,6 +105,10 @@ func (g *Gateway) table() []route {
 			params: []param{pathName, lastEvent, lastEventQuery}, out: outEvents, problems: append([]Code{CodeBadRequest}, ofOne...), serve: g.followBatch},
 		{method: remove, path: "/v1/batches/{id}", scope: store.ScopeCancel, name: "cancelBatch", summary: "Cancel all jobs of a batch",
 			params: []param{pathName}, out: map[int]content{202: doc(job.Cancelled{}, "What was met.")}, problems: ofOne, serve: g.deleteBatch},
+
+		{method: get, path: "/v1/callbacks", scope: store.ScopeRead, name: "listCallbacks", summary: "The callbacks, and how they went",
+			text:   "Newest first, with each try. What was delivered or given up is kept for a week.",
+			params: []param{limitHere}, out: map[int]content{200: doc(Callbacks{}, "The callbacks.")}, problems: ofListings, serve: g.getCallbacks},
 
 		{method: get, path: "/v1/workers", scope: store.ScopeRead, name: "listWorkers", summary: "The live workers and what they offer",
 			out: map[int]content{200: doc(Workers{}, "The workers.")}, problems: usual, serve: g.getWorkers},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"runtime/debug"
 	"time"
 
@@ -20,13 +21,14 @@ import (
 type serveCmd struct {
 	database
 	observeFlags
-	Nats              string  `help:"URL of the NATS server, those of a cluster's servers with commas between, or file: and the path of a file that holds it." placeholder:"URL" required:""`
-	ListenHttp        string  `help:"Address to listen on; port 0 takes a free one. Anything but loopback needs a token." default:"127.0.0.1:8080" placeholder:"HOST:PORT"`
-	TlsCert           string  `help:"File with the certificate, in PEM; with --tls-key it is HTTPS." placeholder:"FILE"`
-	TlsKey            string  `help:"File with the certificate's key, in PEM." placeholder:"FILE"`
-	Tenant            string  `help:"For whom requests without a token act, which are taken from this machine while there is no token at all." default:"default" placeholder:"NAME"`
-	TenantRate        float64 `help:"How many requests a second one tenant may make." default:"1000" placeholder:"N"`
-	TenantConcurrency int     `help:"How many requests of one tenant may be under way, event streams among them." default:"2000" placeholder:"N"`
+	Nats              string         `help:"URL of the NATS server, those of a cluster's servers with commas between, or file: and the path of a file that holds it." placeholder:"URL" required:""`
+	ListenHttp        string         `help:"Address to listen on; port 0 takes a free one. Anything but loopback needs a token." default:"127.0.0.1:8080" placeholder:"HOST:PORT"`
+	TlsCert           string         `help:"File with the certificate, in PEM; with --tls-key it is HTTPS." placeholder:"FILE"`
+	TlsKey            string         `help:"File with the certificate's key, in PEM." placeholder:"FILE"`
+	Tenant            string         `help:"For whom requests without a token act, which are taken from this machine while there is no token at all." default:"default" placeholder:"NAME"`
+	TenantRate        float64        `help:"How many requests a second one tenant may make." default:"1000" placeholder:"N"`
+	CallbackAllow     []netip.Prefix `help:"Networks that callbacks may be sent to beside public addresses, such as 10.1.0.0/16." placeholder:"CIDR"`
+	TenantConcurrency int            `help:"How many requests of one tenant may be under way, event streams among them." default:"2000" placeholder:"N"`
 }
 
 // Run implements the command.
@@ -66,7 +68,8 @@ func (c *serveCmd) Run(ctx context.Context, a *app) error {
 	}
 	g, err := gateway.New(gateway.Config{
 		Queue: q, Store: s, Log: log, Tenant: c.Tenant, Loopback: l.Loopback,
-		Rate: c.TenantRate, Concurrency: c.TenantConcurrency, Version: version(), Spans: watch.spans.Provider(),
+		Callbacks: gateway.CallbackConfig{Allow: c.CallbackAllow},
+		Rate:      c.TenantRate, Concurrency: c.TenantConcurrency, Version: version(), Spans: watch.spans.Provider(),
 	})
 	if err != nil {
 		return errors.Join(err, l.Close())
