@@ -24,7 +24,7 @@ const (
 // cli is the command line.
 type cli struct {
 	Serve  serveCmd  `cmd:"" default:"withargs" help:"Serve HTTP. This is what gateway does without a command."`
-	Health healthCmd `cmd:"" help:"Exit 0 while the gateway of this host is ready: for health checks."`
+	Health healthCmd `cmd:"" help:"Ask a gateway whether it is ready; exit code 0 is yes."`
 	Token  struct {
 		Create createCmd `cmd:"" help:"Make a token and print it. It is shown this once."`
 		List   listCmd   `cmd:"" help:"List the tokens, those revoked or expired among them."`

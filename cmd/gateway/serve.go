@@ -21,9 +21,8 @@ import (
 type serveCmd struct {
 	database
 	observeFlags
-	Nats              string         `help:"URL of the NATS server, those of a cluster's servers with commas between, or file: and the path of a file that holds it." placeholder:"URL" required:""`
-	ListenHttp        string         `help:"Address to listen on; port 0 takes a free one. Anything but loopback needs a token." default:"127.0.0.1:8080" placeholder:"HOST:PORT"`
-	TlsCert           string         `help:"File with the certificate, in PEM; with --tls-key it is HTTPS." placeholder:"FILE"`
+	Nats string `help:"URL of the NATS server, those of a cluster's servers with commas between, or file: and the path of a file that holds it." placeholder:"URL" required:""`
+	serving
 	TlsKey            string         `help:"File with the certificate's key, in PEM." placeholder:"FILE"`
 	Tenant            string         `help:"For whom requests without a token act, which are taken from this machine while there is no token at all." default:"default" placeholder:"NAME"`
 	TenantRate        float64        `help:"How many requests a second one tenant may make." default:"1000" placeholder:"N"`
