@@ -119,6 +119,38 @@ func TestAJobsOwnTrace(t *testing.T) {
 	}
 }
 
+// TestTheSubmittersSpan: what submitted the job is the attempt's parent, unless
+// the job has a trace of its own, which then links to it.
+func TestTheSubmittersSpan(t *testing.T) {
+	t.Parallel()
+	const label, submitted = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "00-1af7651916cd43dd8448eb211c80319c-c7ad6b7169203331-01"
+	for _, tc := range []struct{ label, submitted, parent, link string }{
+		{"", submitted, "c7ad6b7169203331", ""},
+		{label, submitted, "b7ad6b7169203331", "c7ad6b7169203331"},
+		{label, "", "b7ad6b7169203331", ""},
+		{"", "00-zz", "0000000000000000", ""},
+	} {
+		cfg, spans := tracing()
+		guest, host := brokertest.NewSocketGuest(t)
+		cfg.Tools, cfg.Audit = brokertest.Math(t), &brokertest.Audit{}
+		a := brokertest.Attempt(t, "math.*", func(j *job.Job) { j.Labels = map[string]string{broker.TraceLabel: tc.label} })
+		a.TraceParent = tc.submitted
+		running := brokertest.Serve(t, broker.New(cfg), a, host)
+		guest.Hello()
+		guest.Finish(1, "null")
+		if _, err := running.Wait(); err != nil {
+			t.Fatal(err)
+		}
+		span, link := spans()[0], ""
+		for _, l := range span.Links {
+			link += l.SpanContext.SpanID().String()
+		}
+		if got := span.Parent.SpanID().String(); got != tc.parent || link != tc.link {
+			t.Errorf("label %q, submitted %q: got parent %s and link %q, want %s and %q", tc.label, tc.submitted, got, link, tc.parent, tc.link)
+		}
+	}
+}
+
 // Without a tracer nothing is told and nothing is made.
 func TestNoTracer(t *testing.T) {
 	t.Parallel()

@@ -51,6 +51,31 @@ func TestWaitingAndRebuild(t *testing.T) {
 	want(t, "waiting in the end", waiting(early), map[string]int{"any": 2, "docker": 1})
 }
 
+func TestOldestWaiting(t *testing.T) {
+	t.Parallel()
+	f := open(t)
+	oldest := func() map[string]time.Time {
+		since, err := f.OldestWaiting(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return since
+	}
+	want(t, "lanes of nothing", len(oldest()), 0)
+	docker := func(j *job.Job) { j.Requires.Backends = []string{"docker"} }
+	first, second, other, taken, later := newJob(t), newJob(t), newJob(t, docker), newJob(t), newJob(t, func(j *job.Job) {
+		j.NotBefore, j.Requires.Backends = time.Now().Add(time.Hour), []string{"bubblewrap"}
+	})
+	f.record(t, taken, first, second, other, later)
+	f.claim(taken, 1, "w")
+	f.exec(`UPDATE jobs SET queued_at = '2026-01-02T03:04:05Z' WHERE id = '` + first.ID.String() + `'`)
+	f.exec(`UPDATE jobs SET queued_at = '2026-01-02T05:04:05Z' WHERE id = '` + other.ID.String() + `'`)
+	got := oldest()
+	want(t, "lanes", len(got), 2)
+	want(t, "any", got["any"].UTC(), time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
+	want(t, "docker", got["docker"].UTC(), time.Date(2026, 1, 2, 5, 4, 5, 0, time.UTC))
+}
+
 // TestBuryUnplaceable: also twice, with a requeue between.
 func TestBuryUnplaceable(t *testing.T) {
 	t.Parallel()
