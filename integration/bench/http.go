@@ -75,7 +75,7 @@ func (w *web) post(ctx context.Context, path string, body []byte, into any) erro
 // http measures the gateway: what it adds to a submission, code that is run for
 // an answer, and whether it keeps anything of many jobs.
 func (b *bencher) http(ctx context.Context) error {
-	err := errors.Join(b.httpOwn(ctx), b.httpExecute(ctx))
+	err := errors.Join(b.httpOwn(ctx), b.httpExecute(ctx), b.httpStreams(ctx))
 	for _, n := range []int{fewerRequests, requests} {
 		id := httpLoad(n)
 		if !b.wants(id) || n == requests && b.quick {
