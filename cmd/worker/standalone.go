@@ -63,7 +63,7 @@ func runStandalone(ctx context.Context, cfg *config, stdout, stderr io.Writer, s
 		return err
 	}
 	defer func() { err = errors.Join(err, p.close()) }()
-	if err := web.join(ctx, at, log); err != nil {
+	if err := web.join(ctx, at, p.spans, log); err != nil {
 		return fmt.Errorf("start the gateway: %w", err)
 	}
 	return serveStandalone(ctx, p, web, signals, func(ctx context.Context) error {

@@ -9,6 +9,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/rs/zerolog"
 
+	"airlock/cmd/internal/spans"
 	"airlock/gateway"
 	"airlock/queue"
 	"airlock/store"
@@ -63,8 +64,9 @@ type front struct {
 	store    *store.Store
 }
 
-// join makes the gateway of what a worker has set up.
-func (f *front) join(ctx context.Context, at servers, log zerolog.Logger) (err error) {
+// join makes the gateway of what a worker has set up; its spans go where the
+// worker's do.
+func (f *front) join(ctx context.Context, at servers, sender *spans.Sender, log zerolog.Logger) (err error) {
 	if f.listener == nil {
 		return nil
 	}
@@ -84,7 +86,7 @@ func (f *front) join(ctx context.Context, at servers, log zerolog.Logger) (err e
 	if !any && !f.listener.Loopback {
 		return errors.New("--listen-http is reachable from elsewhere, and there is no token: start on loopback, make one with gateway token create, and start again")
 	}
-	f.gateway, err = gateway.New(gateway.Config{Queue: f.queue, Store: f.store, Log: log, Loopback: f.listener.Loopback, Version: version()})
+	f.gateway, err = gateway.New(gateway.Config{Queue: f.queue, Store: f.store, Log: log, Loopback: f.listener.Loopback, Version: version(), Spans: sender.Provider()})
 	return err
 }
 
