@@ -188,7 +188,7 @@ class Conversation:
         if not self._reading.acquire(False):
             return  # a thread is reading at this moment
         try:
-            if _readable(self._channel.descriptor):
+            if self._channel.readable():
                 self._read()
         finally:
             self._reading.release()
@@ -308,10 +308,3 @@ def check_reply(frame: dict) -> None:
     error = frame.get("error")
     if type(error) is not dict or not all(type(error.get(key)) is str for key in ("code", "message")):
         raise ProtocolError("an error without code and message")
-
-
-def _readable(descriptor: int) -> bool:
-    """Reports whether a read would not wait."""
-    from select import select
-
-    return bool(select([descriptor], [], [], 0)[0])

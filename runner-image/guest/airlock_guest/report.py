@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 _MAX_MESSAGE = 16 * 1024
 _MAX_TRACEBACK = 64 * 1024
 _HERE = __file__.rpartition("report.py")[0]
-_START = _HERE.rstrip("/\\").rpartition("airlock_guest")[0] + "main.py"
+# What starts the package, and is not the user's either. In WebAssembly another module adds itself.
+starts = [_HERE.rstrip("/\\").rpartition("airlock_guest")[0] + "main.py"]
 
 
 def describe(error: BaseException, source: str, library: "list[str]") -> str:
@@ -86,7 +87,7 @@ def _keep_user_frames(part: "Any") -> None:
 
 
 def _ours(filename: str) -> bool:
-    return filename.startswith(_HERE) or filename == _START
+    return filename.startswith(_HERE) or filename in starts
 
 
 def _plain_traceback(error: BaseException) -> str:

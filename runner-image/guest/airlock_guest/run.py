@@ -27,14 +27,19 @@ def main(ahead: "Ahead | None" = None) -> None:
     if ahead is None:
         # A worker marks what it has open before it starts a guest; this is for what another of its threads opened since.
         system.closerange(CHANNEL + 1, _MANY)
-    channel = Channel(CHANNEL) if ahead is None else ahead[0]
+    system.exit_now(serve(ahead))
+
+
+def serve(ahead: "Ahead | None") -> int:
+    """Runs one job and returns the exit code."""
     try:
+        channel = Channel(CHANNEL) if ahead is None else ahead[0]
         channel.send(_HELLO)
         # Much is loaded while the worker answers hello.
-        system.exit_now(_run(prepare(channel) if ahead is None else ahead))
+        return _run(prepare(channel) if ahead is None else ahead)
     except (ConnectionError, ProtocolError) as error:
         streams.complain(f"airlock: {error}")
-        system.exit_now(_NO_WORKER)
+        return _NO_WORKER
 
 
 def prepare(channel: Channel) -> "Ahead":

@@ -41,6 +41,9 @@ class Channel:
         body = text.encode()
         if not 2 <= len(body) <= MAX_FRAME:
             raise ProtocolError(f"a frame of {len(body)} bytes")
+        self._write(body)
+
+    def _write(self, body: bytes) -> None:
         rest = memoryview(len(body).to_bytes(4, "big") + body)
         try:
             while rest:
@@ -65,6 +68,12 @@ class Channel:
         if not piece:
             raise ConnectionError("the worker closed the channel")
         self._received += piece
+
+    def readable(self) -> bool:
+        """Reports whether fill would not wait."""
+        from select import select
+
+        return bool(select([self.descriptor], [], [], 0)[0])
 
     def next_frame(self) -> "dict | None":
         """Returns the next object that was read completely."""
