@@ -111,6 +111,10 @@ images: ## pull or make the images that a deployment starts from
 secrets: ## make the deployment's passwords in ./secrets
 	@dev/secrets.sh
 
+.PHONY: wasm
+wasm: ## build the Python for WebAssembly into bin/wasm, in 6 minutes; nothing when it is current
+	@dev/wasm.sh
+
 .PHONY: compose-config
 compose-config: ## have Compose check docker-compose.yml
 	@dev/compose.sh --profile submit config -q

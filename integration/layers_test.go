@@ -25,6 +25,7 @@ var layers = map[string][]string{
 	"job/jobfile":        {"job"},
 	"migrations":         {},
 	"runner-image/guest": {},
+	"runner-image/wasm":  {},
 
 	"queue":               {"job"},
 	"queue/natstest":      {"job", "queue"},
