@@ -125,7 +125,7 @@ mkdir -p "$cache"
 exec 9>"$cache/lock"
 flock 9
 say "building Python $version for WebAssembly into $out, in $cache"
-step fetch "downloading 100 MB from ${AIRLOCK_DEBIAN_MIRROR:-http://deb.debian.org/debian} and unpacking: Python, zlib, wasi-libc, clang; nothing is installed"
+step fetch "downloading what is missing of 100 MB from ${AIRLOCK_DEBIAN_MIRROR:-http://deb.debian.org/debian} and unpacking: Python, zlib, wasi-libc, clang; nothing is installed"
 step native "building Python for this machine, which compiles the standard library"
 step cross "building Python for WebAssembly"
 finish

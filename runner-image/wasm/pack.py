@@ -67,8 +67,9 @@ def bytecode(name: str, source: bytes) -> bytes:
     """Compiles a module to a file that Python takes without looking for its source."""
     code = compile(source, f"{HOME}/{name}", "exec", dont_inherit=True, optimize=0)
     unchecked = (1).to_bytes(4, "little")
-    # The digest is not looked at, and a marshalled copy of a copy does not depend on who else holds an object.
-    return importlib.util.MAGIC_NUMBER + unchecked + importlib.util.source_hash(source) + marshal.dumps(marshal.loads(marshal.dumps(code)))
+    # A marshalled copy of a copy does not depend on who else holds an object.
+    body = marshal.dumps(marshal.loads(marshal.dumps(code)))
+    return importlib.util.MAGIC_NUMBER + unchecked + importlib.util.source_hash(source) + body
 
 
 if __name__ == "__main__":

@@ -62,6 +62,14 @@ value`, "1"},
 		{"deep recursion", "def f(n):\n    return f(n + 1)\ntry:\n    f(0)\nexcept RecursionError:\n    value = 'caught'\nvalue", "caught"},
 		{"deep nesting", "x = []\nfor _ in range(100000):\n    x = [x]\ntry:\n    repr(x)\nexcept RecursionError:\n    value = 'caught'\nvalue", "caught"},
 		{"lock with a time", "import threading\nlock = threading.Lock()\n[lock.acquire(), lock.acquire(timeout=.01)]", "[true false]"},
+		{"recursive lock", "import threading\nlock = threading.RLock()\n[lock.acquire(), lock.acquire()]", "[true true]"},
+		{"queue with a time", `
+import queue
+try:
+    queue.Queue().get(timeout=.01)
+except queue.Empty:
+    value = "empty"
+value`, "empty"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -88,6 +96,10 @@ func TestMissing(t *testing.T) {
 		{"asyncio socket", "import asyncio\nawait asyncio.open_connection('localhost', 1)", "OSError", "another backend"},
 		{"url", "import urllib.request\nurllib.request.urlopen('http://localhost')", "urllib.error.URLError", "another backend"},
 		{"deadlock", "import asyncio\nawait asyncio.Event().wait()", "RuntimeError", "deadlock"},
+		{"lock", "import threading\nlock = threading.Lock()\nlock.acquire()\nlock.acquire()", "RuntimeError", "deadlock"},
+		{"event", "import threading\nthreading.Event().wait()", "RuntimeError", "deadlock"},
+		{"queue", "import queue\nqueue.Queue().get()", "RuntimeError", "deadlock"},
+		{"simple queue", "import queue\nqueue.SimpleQueue().get()", "RuntimeError", "deadlock"},
 		{"ctypes", "import ctypes", "ModuleNotFoundError", "ctypes"},
 		{"host's files", "open('/etc/passwd')", "FileNotFoundError", "/etc/passwd"},
 	} {

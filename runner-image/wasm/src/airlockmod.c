@@ -6,7 +6,9 @@
  * a job needs loaded, and no frame of WebAssembly is live then, so that the
  * host can copy the memory and start jobs from the copy with airlock_run.
  */
+#define Py_BUILD_CORE 1
 #include <Python.h>
+#include <internal/pycore_parking_lot.h>
 
 #define HOST(name) __attribute__((import_module("airlock"), import_name(#name)))
 #define GUEST(name) __attribute__((export_name(#name)))
@@ -82,6 +84,29 @@ static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, "_airlock", "The chan
 static PyObject *init_module(void)
 {
     return PyModule_Create(&module);
+}
+
+static int deadlocked(void *unused)
+{
+    PyErr_SetString(PyExc_RuntimeError, "deadlock: this waits for a lock, an event or a queue, and there is no other "
+                                        "thread in the wasm backend that could end the wait");
+    return -1;
+}
+
+/*
+ * Stands in for what puts a thread to sleep until another wakes it. There is
+ * no other, so that the original would be asked again for ever.
+ */
+int __wrap__PyParkingLot_Park(const void *address, const void *expected, size_t size, PyTime_t nanoseconds,
+                              void *argument, int detach)
+{
+    if (nanoseconds < 0) {
+        Py_AddPendingCall(deadlocked, NULL); /* which the caller makes when it was interrupted */
+        return Py_PARK_INTR;
+    }
+    struct timespec time = {nanoseconds / 1000000000, nanoseconds % 1000000000};
+    nanosleep(&time, NULL);
+    return Py_PARK_TIMEOUT;
 }
 
 /* Calls a function of the boot module and returns its int. */
