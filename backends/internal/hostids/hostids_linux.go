@@ -17,7 +17,7 @@ const (
 	Block = 1024
 	// firstUID and blocks make the default ranges, which neither distributions
 	// nor container managers hand out: from 1,900,000,000 up to 1,967,108,863
-	// for backends of the first kind, and as many more for those of the second.
+	// for backends of the first kind, and as many more for those of each other.
 	firstUID = 1_900_000_000
 	blocks   = 1 << 16
 )
@@ -29,6 +29,7 @@ type Kind int
 const (
 	Started Kind = iota // guests are started, each as a user
 	Forked              // guests are forked, inside one user namespace
+	Modules             // guests are modules, each in a process of a user
 )
 
 // IDs hands out the host's users, each to one guest at a time. Its methods may

@@ -27,19 +27,21 @@ type span struct {
 }
 
 // spans covers all numbers, from 0 upward.
-func spans(arch string) []span {
-	calls := table(arch)
+func spans(arch string) []span { return cover(table(arch), arch, Errno(enosys)) }
+
+// cover has the numbers that calls leave out treated as the others.
+func cover(calls []span, arch string, others Action) []span {
 	slices.SortFunc(calls, func(a, b span) int { return cmp.Compare(a.start, b.start) })
 	all := []span{}
 	next := uint32(0)
 	for _, c := range calls {
 		if c.start > next {
-			all = add(all, span{start: next, act: Errno(enosys)})
+			all = add(all, span{start: next, act: others})
 		}
 		all = add(all, c)
 		next = c.start + 1
 	}
-	all = add(all, span{start: next, act: Errno(enosys)})
+	all = add(all, span{start: next, act: others})
 	if arch == "amd64" {
 		all = append(all, span{start: x32Bit, act: Kill})
 	}

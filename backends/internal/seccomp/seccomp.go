@@ -64,13 +64,18 @@ func Program(arch string) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("assemble filter: %w", err)
 	}
+	return encode(raw), nil
+}
+
+// encode is the program as an array of struct sock_filter.
+func encode(raw []bpf.RawInstruction) []byte {
 	program := make([]byte, 0, 8*len(raw))
 	for _, ins := range raw {
 		program = binary.LittleEndian.AppendUint16(program, ins.Op)
 		program = append(program, ins.Jt, ins.Jf)
 		program = binary.LittleEndian.AppendUint32(program, ins.K)
 	}
-	return program, nil
+	return program
 }
 
 // Filter is the guest's filter for one of Archs as instructions.

@@ -1,0 +1,207 @@
+//go:build unix
+
+package wasm
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"syscall"
+	"time"
+
+	"airlock/backends"
+	"airlock/backends/internal/guestproc"
+	"airlock/backends/internal/wasmguest"
+	"airlock/job"
+
+	"github.com/go-json-experiment/json"
+)
+
+// ready is what a prepared backend has. It does not change.
+type ready struct {
+	config Config
+	python string
+	cache  cache
+	// clone, stdlib and image are what every guest's process is given.
+	clone, stdlib, image *os.File
+	imageSize            int64
+	// walls start a guest's process in namespaces of its own, where they may
+	// be had.
+	walls syscall.SysProcAttr
+	fence guestproc.Fence
+	users *users
+}
+
+func prepare(ctx context.Context, config Config) (*ready, error) {
+	if config.Helper.path == "" {
+		return nil, errNoHelper
+	}
+	found, err := find(config.Python)
+	if err != nil {
+		return nil, err
+	}
+	r := &ready{config: config, python: found.python}
+	if err := r.open(ctx, found); err != nil {
+		return nil, errors.Join(err, r.close())
+	}
+	r.fence = newFence(config)
+	return r, nil
+}
+
+func (r *ready) open(ctx context.Context, found artefacts) (err error) {
+	if r.users, err = openUsers(r.config); err != nil {
+		return err
+	}
+	var why error
+	if r.cache, why, err = openCache(r.config.Cache, found.digest); err != nil {
+		return err
+	}
+	if why != nil {
+		r.config.Log.Warn().Err(why).Msg("compiled code is made anew")
+	}
+	if r.clone, err = share("clone", found.clone); err != nil {
+		return err
+	}
+	if r.stdlib, err = share("stdlib", found.stdlib); err != nil {
+		return err
+	}
+	if r.image, err = newShared("image"); err != nil {
+		return err
+	}
+	if err := r.makeImage(ctx, found); err != nil {
+		return err
+	}
+	return r.cache.filled()
+}
+
+// share puts bytes where processes of guests can map them.
+func share(name string, data []byte) (*os.File, error) {
+	f, err := newShared(name)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := f.Write(data); err != nil {
+		return nil, errors.Join(fmt.Errorf("share %s: %w", name, err), f.Close())
+	}
+	return f, freeze(f)
+}
+
+// imageTime bounds how long compiling and starting the interpreter may take,
+// which is a second or two.
+const imageTime = 2 * time.Minute
+
+// imageMemory is what an interpreter may use until it has started.
+const imageMemory = 256 << 20
+
+// makeImage starts the interpreter in a process of its own, as guests are, and
+// keeps its memory. What is compiled for it goes to the cache.
+func (r *ready) makeImage(ctx context.Context, found artefacts) error {
+	program, err := share("program", found.program)
+	if err != nil {
+		return err
+	}
+	defer program.Close()
+	err = r.imageIn(ctx, program, namespaces())
+	if unavailable(err) {
+		r.config.Log.Debug().Err(err).Msg("guests' processes get no namespaces of their own")
+		err = r.imageIn(ctx, program, syscall.SysProcAttr{})
+	} else {
+		r.walls = namespaces()
+	}
+	if err != nil {
+		return fmt.Errorf("start the interpreter once: %w", err)
+	}
+	info, err := r.image.Stat()
+	if err != nil {
+		return err
+	}
+	if r.imageSize = info.Size(); r.imageSize == 0 {
+		return errors.New("start the interpreter once: it left no image")
+	}
+	return freeze(r.image)
+}
+
+func (r *ready) imageIn(ctx context.Context, program *os.File, walls syscall.SysProcAttr) error {
+	ctx, cancel := context.WithTimeout(ctx, imageTime)
+	defer cancel()
+	ledger, err := newLedger()
+	if err != nil {
+		return err
+	}
+	defer ledger.close()
+	order, err := ordered(wasmguest.Order{
+		Make: true, Cache: r.cache.dir, Memory: imageMemory, Disk: imageMemory, Files: 1 << 10, Parent: os.Getpid(),
+	})
+	if err != nil {
+		return err
+	}
+	defer order.Close()
+	null, err := os.Open(os.DevNull)
+	if err != nil {
+		return err
+	}
+	defer null.Close()
+	cmd := exec.CommandContext(ctx, r.config.Helper.path, wasmguest.Name)
+	var said bytes.Buffer
+	cmd.Env, cmd.Dir, cmd.Stdout, cmd.Stderr = []string{}, "/", &said, &said
+	cmd.ExtraFiles = []*os.File{null, order, program, r.stdlib, r.image, ledger.file}
+	cmd.SysProcAttr = &walls
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("%w: %s", err, job.Printable(said.String(), 300))
+	}
+	return nil
+}
+
+// unavailable reports whether a process could not be started with namespaces.
+func unavailable(err error) bool {
+	var path *os.PathError
+	return errors.As(err, &path) && path.Op == "fork/exec"
+}
+
+// ordered is the reading end of a pipe that holds the order.
+func ordered(order wasmguest.Order) (*os.File, error) {
+	doc, err := json.Marshal(order, json.Deterministic(true))
+	if err != nil {
+		return nil, err
+	}
+	r, w, err := os.Pipe()
+	if err != nil {
+		return nil, fmt.Errorf("make order: %w", err)
+	}
+	_, err = w.Write(doc) // a pipe holds more than an order
+	if err = errors.Join(err, w.Close()); err != nil {
+		return nil, errors.Join(fmt.Errorf("write order: %w", err), r.Close())
+	}
+	return r, nil
+}
+
+func (r *ready) close() error {
+	for _, f := range []*os.File{r.clone, r.stdlib, r.image} {
+		if f != nil {
+			_ = f.Close()
+		}
+	}
+	return r.cache.close()
+}
+
+func (r *ready) capabilities() backends.Capabilities {
+	version := "wazero " + runtimeVersion()
+	caps := backends.Capabilities{
+		Offer: job.Offer{
+			Backend: Name, Version: version, Isolation: job.IsolationStrong,
+			OS: runtime.GOOS, Arch: runtime.GOARCH, Python: r.python,
+			// Guests share the layout and the hash seed of one image.
+			Forked: true,
+			Labels: map[string]string{NoExtensions: "true"},
+		},
+		Isolated: job.Isolated{
+			Level: job.IsolationStrong, Version: version, Kernel: guestproc.Kernel(), Python: r.python,
+		},
+	}
+	r.fence.Describe(&caps)
+	return caps
+}

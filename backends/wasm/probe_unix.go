@@ -1,0 +1,47 @@
+//go:build unix
+
+package wasm
+
+import (
+	"context"
+	_ "embed"
+	"runtime/debug"
+
+	"airlock/backends/internal/guestproc"
+	"airlock/job"
+)
+
+// selfTest is Python that computes what a wrong compiler gets wrong, and
+// raises an exception if a digest differs: wazero's for arm64 has miscompiled
+// divisions and dates of other programs.
+//
+//go:embed selftest.py
+var selfTest string
+
+// probe runs a guest that computes something known.
+func (r *ready) probe(ctx context.Context) error {
+	return guestproc.ProbeCode(ctx, selfTest, r.run)
+}
+
+// held are the limits that the module's runtime holds by itself.
+func held() map[job.LimitName]string {
+	return map[job.LimitName]string{
+		job.LimitMemory:    "pages of the module's memory",
+		job.LimitDisk:      "size of file systems in memory",
+		job.LimitProcesses: "a module cannot start any",
+	}
+}
+
+// runtimeVersion is wazero's in this program.
+func runtimeVersion() string {
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, m := range info.Deps {
+			if m.Path == wazeroPath {
+				return m.Version
+			}
+		}
+	}
+	return "unknown"
+}
+
+const wazeroPath = "github.com/tetratelabs/wazero"
