@@ -40,11 +40,12 @@ var layers = map[string][]string{
 	"backends/backendtest":  {"job", "backends", "backends/internal/..."},
 	"backends/bubblewrap":   {"job", "backends", "backends/internal/...", "runner-image/guest"},
 	"backends/forkserver":   {"job", "backends", "backends/internal/...", "runner-image/guest"},
+	"backends/wasm":         {"job", "backends", "backends/internal/...", "runner-image/guest"},
 	"backends/docker":       {"job", "backends", "backends/internal/..."},
 	"backends/local":        {"job", "backends", "backends/internal/...", "runner-image/guest"},
 	"backends/fake":         {"job", "backends", "backends/internal/..."},
 	"backends/memory":       {"backends/internal/..."},
-	"backends/all":          {"job", "backends", "backends/forkserver", "backends/bubblewrap", "backends/docker", "backends/local", "backends/fake"},
+	"backends/all":          {"job", "backends", "backends/forkserver", "backends/bubblewrap", "backends/docker", "backends/wasm", "backends/local", "backends/fake"},
 
 	"metrics":          {"job"},
 	"store":            {"job", "migrations"},
@@ -88,6 +89,7 @@ var confined = map[string][]string{
 	"github.com/prometheus":           {"metrics"},
 	"github.com/containerd/errdefs":   {"backends/docker"},
 	"github.com/docker/docker":        {"backends/docker"},
+	"github.com/tetratelabs/wazero":   {"backends/internal/memfs", "backends/internal/wasmguest"},
 	"golang.org/x/net/bpf":            {"backends/internal/..."},
 	"testing":                         {"backends/backendtest", "broker/brokertest", "broker/provider/providertest", "store/storetest", "queue/natstest"},
 

@@ -9,6 +9,7 @@ import (
 	"airlock/backends/fake"
 	"airlock/backends/forkserver"
 	"airlock/backends/local"
+	"airlock/backends/wasm"
 	"airlock/job"
 
 	"github.com/rs/zerolog"
@@ -16,8 +17,8 @@ import (
 
 // Config is what the constructors need.
 type Config struct {
-	// Launcher is what forkserver.Main returned in this program's main.
-	Launcher forkserver.Launcher
+	// Self is what Main returned in this program's main.
+	Self Self
 	// Python is the guests' interpreter; each backend finds one if it
 	// is "". A container has its image's.
 	Python string
@@ -30,7 +31,10 @@ type Config struct {
 	// one interpreter.
 	Templates       map[string][]string
 	TenantTemplates bool
-	Log             zerolog.Logger
+	// WasmPython is the directory with Python for WebAssembly; wasm finds one
+	// if it is "".
+	WasmPython string
+	Log        zerolog.Logger
 }
 
 // Named is a backend that may or may not work on this host: Probe says.
@@ -60,6 +64,7 @@ func All(cfg Config) []Named {
 		all = append(all, Named{b.Name(), b, b.Level() != job.IsolationStrong})
 	}
 	return append(all,
+		Named{wasm.Name, wasm.New(wasm.Config{Helper: cfg.Self.Helper, Python: cfg.WasmPython, Log: cfg.Log}), true},
 		Named{local.Name, local.New(local.Config{Python: cfg.Python, AllowNoIsolation: cfg.AllowNoIsolation, Log: cfg.Log}), false},
 		Named{fake.Name, fake.New(fake.Config{}), false},
 	)
@@ -67,6 +72,6 @@ func All(cfg Config) []Named {
 
 func (c Config) forkserver() forkserver.Config {
 	return forkserver.Config{
-		Launcher: c.Launcher, Python: c.Python, Templates: c.Templates, TenantTemplates: c.TenantTemplates, Log: c.Log,
+		Launcher: c.Self.Launcher, Python: c.Python, Templates: c.Templates, TenantTemplates: c.TenantTemplates, Log: c.Log,
 	}
 }

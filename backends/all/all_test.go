@@ -35,7 +35,7 @@ func TestAll(t *testing.T) {
 			t.Errorf("%s: close: %v", n.Name, err)
 		}
 	}
-	if diff := cmp.Diff([]string{"forkserver", "bubblewrap", "docker", "docker+runsc", "docker+kata", "docker+crun", "local", "fake"}, names); diff != "" {
+	if diff := cmp.Diff([]string{"forkserver", "bubblewrap", "docker", "docker+runsc", "docker+kata", "docker+crun", "wasm", "local", "fake"}, names); diff != "" {
 		t.Errorf("backends (-want +got):\n%s", diff)
 	}
 }

@@ -38,7 +38,7 @@ const digestsFile = "digests.json"
 func openCache(configured, program string) (c cache, why error, err error) {
 	c.root = configured
 	if own, err := os.UserCacheDir(); c.root == "" && err == nil {
-		c.root = filepath.Join(own, "airlock", "wasm")
+		c.root = filepath.Join(own, "airlock", "wasm-code")
 	}
 	if c.root == "" || os.MkdirAll(c.root, 0o700) != nil && configured == "" {
 		if c.root, err = interpreter.TempDir("wasm"); err != nil {

@@ -56,7 +56,7 @@ type Config struct {
 	// by default wasm beside this program, or bin/wasm.
 	Python string
 	// Cache is the directory for compiled code, which only this user may
-	// reach; by default airlock/wasm in the user's own directory for caches,
+	// reach; by default airlock/wasm-code in the user's own directory for caches,
 	// or a temporary one where there is none.
 	Cache string
 	// Cores is the rate of processor time of one guest; the default is 1.

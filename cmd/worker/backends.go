@@ -20,8 +20,8 @@ const auto = "auto"
 // allBackends makes every backend as the flags want it.
 func (c *config) allBackends(log zerolog.Logger) []all.Named {
 	return all.All(all.Config{
-		Launcher: c.self, Python: c.Python, AllowNoIsolation: c.AllowNoIsolation, Docker: c.docker(log), Log: log,
-		Templates: c.warm, TenantTemplates: c.TenantTemplates,
+		Self: c.self, Python: c.Python, AllowNoIsolation: c.AllowNoIsolation, Docker: c.docker(log), Log: log,
+		Templates: c.warm, TenantTemplates: c.TenantTemplates, WasmPython: c.WasmPython,
 	})
 }
 

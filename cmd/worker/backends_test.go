@@ -8,8 +8,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/rs/zerolog"
 
+	"airlock/backends/all"
 	"airlock/backends/docker"
-	"airlock/backends/forkserver"
 
 	"airlock/job"
 )
@@ -55,7 +55,7 @@ func TestANetworkThatIsNotThereIsTold(t *testing.T) {
 	t.Parallel()
 	needEngine(t)
 	var out, errs bytes.Buffer
-	if code := run(t.Context(), forkserver.Launcher{}, []string{"--list-backends", "--json", "--guest-network", "airlock-no-such-network"}, &out, &errs); code != exitOK {
+	if code := run(t.Context(), all.Self{}, []string{"--list-backends", "--json", "--guest-network", "airlock-no-such-network"}, &out, &errs); code != exitOK {
 		t.Fatalf("code %d: %s", code, errs.String())
 	}
 	if !strings.Contains(out.String(), docker.Name) || strings.Contains(out.String(), `"network": true`) || !strings.Contains(errs.String(), "airlock-no-such-network") {

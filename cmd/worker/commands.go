@@ -6,7 +6,7 @@ import (
 	"io"
 	"strings"
 
-	"airlock/backends/forkserver"
+	"airlock/backends/all"
 
 	"github.com/alecthomas/kong"
 )
@@ -29,7 +29,7 @@ type runner interface {
 }
 
 // commands is the table of all of them; a new one is one more line.
-func commands(self forkserver.Launcher) []command {
+func commands(self all.Self) []command {
 	return []command{
 		{"images", "List the images that guests can have here, or with --warm start a guest of each.", func() runner { return &imagesCommand{} }},
 		{"doctor", "Look for facts of this host that weaken isolation, and say what to do about each.", func() runner { return &doctorCommand{self: self} }},
@@ -41,7 +41,7 @@ func commands(self forkserver.Launcher) []command {
 }
 
 // lookUp finds the command that args name.
-func lookUp(self forkserver.Launcher, args []string) (command, bool) {
+func lookUp(self all.Self, args []string) (command, bool) {
 	for _, c := range commands(self) {
 		if len(args) > 0 && args[0] == c.name {
 			return c, true
@@ -97,7 +97,7 @@ func description() string {
 	b.WriteString("Runs Airlock jobs in sandboxes. Join a pool with --nats and --postgres, or start everything here with --standalone.\n\n" +
 		"These commands do something else; each has a --help:\n\n")
 	// None of them is started.
-	for _, c := range commands(forkserver.Launcher{}) {
+	for _, c := range commands(all.Self{}) {
 		fmt.Fprintf(&b, "    worker %-12s %s\n", c.name, c.help)
 	}
 	return b.String()

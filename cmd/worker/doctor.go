@@ -9,7 +9,6 @@ import (
 
 	"airlock/backends/all"
 	"airlock/backends/docker"
-	"airlock/backends/forkserver"
 	"airlock/store"
 	"airlock/worker/doctor"
 )
@@ -20,9 +19,10 @@ const exitFailed = 1
 // doctorCommand looks at the host.
 type doctorCommand struct {
 	// self is as in run.
-	self forkserver.Launcher
+	self all.Self
 
 	engineFlags
+	wasmFlags
 	Nats     string `help:"URL of a NATS server to look at." placeholder:"URL"`
 	Postgres string `help:"URL of a Postgres database to look at. Better given as AIRLOCK_POSTGRES when it holds a password." placeholder:"URL"`
 	Python   string `help:"The interpreter that guests would run; found by itself if not given." placeholder:"PATH"`
@@ -51,7 +51,7 @@ func (c *doctorCommand) host(ctx context.Context) doctor.Host {
 	h := doctor.This()
 	h.NATS, h.Postgres = c.Nats, c.Postgres
 	h.Engine, h.Database = c.engine(ctx), c.database(ctx)
-	for _, n := range all.All(all.Config{Launcher: c.self, Python: c.Python, Docker: c.docker(zerolog.Nop()), Log: zerolog.Nop()}) {
+	for _, n := range all.All(all.Config{Self: c.self, Python: c.Python, WasmPython: c.WasmPython, Docker: c.docker(zerolog.Nop()), Log: zerolog.Nop()}) {
 		// Those that isolate nothing say nothing about the host.
 		if n.Auto {
 			row := probed(ctx, n.Name, n.Backend)

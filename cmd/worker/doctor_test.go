@@ -7,15 +7,15 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"airlock/backends/all"
 	"airlock/backends/docker"
-	"airlock/backends/forkserver"
 	"airlock/worker/doctor"
 )
 
 func examine(t *testing.T, args ...string) (doctor.Report, int) {
 	t.Helper()
 	var out, errs bytes.Buffer
-	code := run(t.Context(), forkserver.Launcher{}, append([]string{"doctor", "--json"}, args...), &out, &errs)
+	code := run(t.Context(), all.Self{}, append([]string{"doctor", "--json"}, args...), &out, &errs)
 	var r doctor.Report
 	if err := json.Unmarshal(out.Bytes(), &r, json.RejectUnknownMembers(true)); err != nil {
 		t.Fatalf("%v in %s; %s", err, out.String(), errs.String())

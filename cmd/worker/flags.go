@@ -14,7 +14,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/rs/zerolog"
 
-	"airlock/backends/forkserver"
+	"airlock/backends/all"
 	"airlock/broker/policy"
 	"airlock/cmd/internal/secret"
 	"airlock/cmd/internal/spans"
@@ -67,6 +67,7 @@ type config struct {
 
 	containerFlags
 	templateFlags
+	wasmFlags
 	spans.Flags
 	metricsFlags
 
@@ -79,8 +80,8 @@ type config struct {
 	rules *policy.File
 	// warm are the templates, by name.
 	warm map[string][]string
-	// self is the leave to start this program as a launcher.
-	self forkserver.Launcher
+	// self is the leave to start this program again.
+	self all.Self
 }
 
 // parse reads flags and environment. done is set when the command has nothing

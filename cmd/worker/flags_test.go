@@ -12,7 +12,7 @@ import (
 	"github.com/alecthomas/kong"
 	"github.com/google/go-cmp/cmp"
 
-	"airlock/backends/forkserver"
+	"airlock/backends/all"
 )
 
 func TestEachFlagHasHelpAndATwin(t *testing.T) {
@@ -24,17 +24,17 @@ func TestEachFlagHasHelpAndATwin(t *testing.T) {
 			t.Fatalf("--help: code %d, done %v; %s", code, done, errs.String())
 		}
 		checkFlags(t, &config{}, out.String())
-		for _, c := range commands(forkserver.Launcher{}) {
+		for _, c := range commands(all.Self{}) {
 			if !strings.Contains(out.String(), "worker "+c.name) || !strings.Contains(flat(out.String()), flat(c.help)) {
 				t.Errorf("--help lacks the command %s or its help %q:\n%s", c.name, c.help, out.String())
 			}
 		}
 	})
-	for _, c := range commands(forkserver.Launcher{}) {
+	for _, c := range commands(all.Self{}) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			var out, errs bytes.Buffer
-			if code := run(t.Context(), forkserver.Launcher{}, []string{c.name, "--help"}, &out, &errs); code != exitOK {
+			if code := run(t.Context(), all.Self{}, []string{c.name, "--help"}, &out, &errs); code != exitOK {
 				t.Fatalf("--help: code %d; %s", code, errs.String())
 			}
 			if c.help == "" || !strings.Contains(flat(out.String()), flat(c.help)) {
@@ -78,11 +78,11 @@ func checkFlags(t *testing.T, knobs any, help string) (names []string) {
 func TestATwinMeansTheSameEverywhere(t *testing.T) {
 	t.Parallel()
 	types := map[string]reflect.Type{}
-	all := []any{&config{}}
-	for _, c := range commands(forkserver.Launcher{}) {
-		all = append(all, c.knobs())
+	flags := []any{&config{}}
+	for _, c := range commands(all.Self{}) {
+		flags = append(flags, c.knobs())
 	}
-	for _, knobs := range all {
+	for _, knobs := range flags {
 		parser, err := kong.New(knobs, kong.DefaultEnvars("AIRLOCK"))
 		if err != nil {
 			t.Fatal(err)
@@ -98,15 +98,15 @@ func TestATwinMeansTheSameEverywhere(t *testing.T) {
 
 func TestCommandsRefuseWrongUsage(t *testing.T) {
 	t.Parallel()
-	for _, c := range commands(forkserver.Launcher{}) {
+	for _, c := range commands(all.Self{}) {
 		var out, errs bytes.Buffer
-		code := run(t.Context(), forkserver.Launcher{}, []string{c.name, "--bogus"}, &out, &errs)
+		code := run(t.Context(), all.Self{}, []string{c.name, "--bogus"}, &out, &errs)
 		if code != exitUsage || !strings.Contains(errs.String(), "worker "+c.name+" --help") || out.Len() > 0 {
 			t.Errorf("%s: code %d, said %q, printed %q; want %d and where help is", c.name, code, errs.String(), out.String(), exitUsage)
 		}
 	}
 	var out, errs bytes.Buffer
-	if code := run(t.Context(), forkserver.Launcher{}, []string{"no-such-command"}, &out, &errs); code != exitUsage || !strings.Contains(errs.String(), "no-such-command") {
+	if code := run(t.Context(), all.Self{}, []string{"no-such-command"}, &out, &errs); code != exitUsage || !strings.Contains(errs.String(), "no-such-command") {
 		t.Errorf("unknown command: code %d, said %q; want %d and its name", code, errs.String(), exitUsage)
 	}
 }

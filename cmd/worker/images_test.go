@@ -10,8 +10,8 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"airlock/backends/all"
 	"airlock/backends/docker"
-	"airlock/backends/forkserver"
 )
 
 // needEngine skips the test where no engine answers, unless it must be there.
@@ -30,7 +30,7 @@ func needEngine(t *testing.T) {
 func listImages(ctx context.Context, t *testing.T, args ...string) map[string]shownImage {
 	t.Helper()
 	var out, errs bytes.Buffer
-	if code := run(ctx, forkserver.Launcher{}, append([]string{"images", "--json"}, args...), &out, &errs); code != exitOK {
+	if code := run(ctx, all.Self{}, append([]string{"images", "--json"}, args...), &out, &errs); code != exitOK {
 		t.Fatalf("worker images: code %d, %s", code, errs.String())
 	}
 	var rows []shownImage
@@ -82,7 +82,7 @@ func TestImagesThatNobodyConfigured(t *testing.T) {
 func TestImagesWithoutAnEngine(t *testing.T) {
 	t.Parallel()
 	var out, errs bytes.Buffer
-	code := run(t.Context(), forkserver.Launcher{}, []string{"images", "--docker-host", "unix:///no/such/engine.sock"}, &out, &errs)
+	code := run(t.Context(), all.Self{}, []string{"images", "--docker-host", "unix:///no/such/engine.sock"}, &out, &errs)
 	if code != exitInternal || out.Len() > 0 || !strings.Contains(errs.String(), "/no/such/engine.sock") || !strings.Contains(errs.String(), "DOCKER_HOST") {
 		t.Errorf("code %d, printed %q, said %q; want %d, the address and what to try", code, out.String(), errs.String(), exitInternal)
 	}

@@ -6,10 +6,10 @@ import (
 	"context"
 	"os"
 
-	"airlock/backends/forkserver"
+	"airlock/backends/all"
 )
 
 func main() {
-	self := forkserver.Main()
+	self := all.Main()
 	os.Exit(run(context.Background(), self, os.Args[1:], os.Stdout, os.Stderr))
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/rs/zerolog"
 
-	"airlock/backends/forkserver"
+	"airlock/backends/all"
 	"airlock/cmd/internal/secret"
 	"airlock/queue"
 )
@@ -19,7 +19,7 @@ import (
 func natsConfig(t *testing.T, args ...string) (stdout, stderr string, code int) {
 	t.Helper()
 	var out, errs bytes.Buffer
-	code = run(context.Background(), forkserver.Launcher{}, append([]string{"nats-config"}, args...), &out, &errs)
+	code = run(context.Background(), all.Self{}, append([]string{"nats-config"}, args...), &out, &errs)
 	return out.String(), errs.String(), code
 }
 

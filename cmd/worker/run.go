@@ -13,13 +13,13 @@ import (
 	"github.com/rs/zerolog"
 
 	"airlock/backends"
-	"airlock/backends/forkserver"
+	"airlock/backends/all"
 )
 
 // run is the whole command; it returns the exit code. self is the leave to
-// start this program as a launcher; the zero one has the forkserver backend say
-// that it is not available.
-func run(ctx context.Context, self forkserver.Launcher, args []string, stdout, stderr io.Writer) int {
+// start this program again; the zero one has the backends that would do so say
+// that they are not available.
+func run(ctx context.Context, self all.Self, args []string, stdout, stderr io.Writer) int {
 	if c, ok := lookUp(self, args); ok {
 		return c.start(ctx, args[1:], stdout, stderr)
 	}

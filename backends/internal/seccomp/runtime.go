@@ -49,7 +49,7 @@ const (
 // RuntimeProgram is the filter of a Go program that runs a WebAssembly module,
 // for one of Archs, as the kernel takes it. What a guest's filter kills for is
 // fatal too, as are a new program, another process and a socket; all else that
-// is not named fails with EPERM.
+// is not named fails with ENOSYS, after which the C library tries older calls.
 func RuntimeProgram(arch string) ([]byte, error) {
 	id, ok := audit[arch]
 	if !ok {
@@ -84,5 +84,5 @@ func runtimeSpans(arch string) []span {
 	for name, r := range conditionalInRuntime {
 		calls = append(calls, span{start: uint32(numbers[name]), rule: &r})
 	}
-	return cover(calls, arch, Errno(eperm))
+	return cover(calls, arch, Errno(enosys))
 }

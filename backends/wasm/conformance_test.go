@@ -1,0 +1,44 @@
+package wasm_test
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"airlock/backends"
+	"airlock/backends/backendtest"
+	"airlock/backends/wasm"
+
+	"github.com/rs/zerolog"
+)
+
+// python is where Python is for these tests: AIRLOCK_WASM_PYTHON, or what make
+// wasm made.
+func python(t testing.TB) string {
+	t.Helper()
+	dir := os.Getenv("AIRLOCK_WASM_PYTHON")
+	if dir == "" {
+		dir = filepath.Join("..", "..", "bin", "wasm")
+	}
+	_, err := os.Stat(filepath.Join(dir, "manifest.json"))
+	if required := slices.Contains(strings.Split(os.Getenv("AIRLOCK_REQUIRE"), ","), "wasm"); err != nil && required {
+		t.Fatalf("AIRLOCK_REQUIRE names wasm, but: %v", err)
+	}
+	if err != nil {
+		t.Skipf("no Python for WebAssembly, make wasm makes it: %v", err)
+	}
+	return dir
+}
+
+func realBackend(t testing.TB) *wasm.Backend {
+	return wasm.New(wasm.Config{Helper: helper, Python: python(t), Log: zerolog.New(zerolog.NewTestWriter(t))})
+}
+
+func TestConformance(t *testing.T) {
+	backendtest.Run(t, backendtest.Harness{
+		Name: wasm.Name,
+		New:  func(t testing.TB) backends.Backend { return realBackend(t) },
+	})
+}
