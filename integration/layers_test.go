@@ -61,7 +61,7 @@ var layers = map[string][]string{
 	"cmd/internal/spans": {"cmd/internal/..."},
 	"cmd/submit":         {"job", "job/jobfile", "queue", "cmd/internal/..."},
 	"cmd/worker": {
-		"job", "queue", "broker", "broker/policy", "broker/provider/...", "backends", "backends/all", "backends/docker", "backends/forkserver", "backends/memory", "metrics", "store", "standalone", "gateway", "worker", "worker/doctor", "worker/failpoint", "worker/trace",
+		"job", "queue", "broker", "broker/policy", "broker/provider/...", "backends", "backends/all", "backends/docker", "backends/forkserver", "backends/memory", "backends/wasm", "metrics", "store", "standalone", "gateway", "worker", "worker/doctor", "worker/failpoint", "worker/trace",
 		"cmd/internal/...",
 	},
 

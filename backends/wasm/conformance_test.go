@@ -38,7 +38,19 @@ func realBackend(t testing.TB) *wasm.Backend {
 
 func TestConformance(t *testing.T) {
 	backendtest.Run(t, backendtest.Harness{
-		Name: wasm.Name,
-		New:  func(t testing.TB) backends.Backend { return realBackend(t) },
+		Name: wasm.Name, Except: exceptions(),
+		New: func(t testing.TB) backends.Backend { return realBackend(t) },
+	})
+}
+
+// TestParkedConformance tells the same stories of guests that stood ready
+// before their jobs came.
+func TestParkedConformance(t *testing.T) {
+	backendtest.Run(t, backendtest.Harness{
+		Name: wasm.Name, Except: exceptions(), Unrecorded: true,
+		New: func(t testing.TB) backends.Backend {
+			log := zerolog.New(zerolog.NewTestWriter(t))
+			return backends.Parked(realBackend(t), backends.ParkedConfig{Size: 2, Log: log})
+		},
 	})
 }

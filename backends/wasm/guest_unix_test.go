@@ -254,3 +254,5 @@ func TestMemoryForTheInterpreter(t *testing.T) {
 		t.Errorf("got %v, want ErrUnenforceable", err)
 	}
 }
+
+func zerologOf(t *testing.T) zerolog.Logger { return zerolog.New(zerolog.NewTestWriter(t)) }

@@ -17,6 +17,7 @@ import (
 	"airlock/backends"
 	"airlock/backends/all"
 	"airlock/backends/memory"
+	"airlock/backends/wasm"
 	"airlock/broker"
 	"airlock/cmd/internal/spans"
 	"airlock/job"
@@ -161,7 +162,7 @@ func (p *pool) probe(ctx context.Context) error {
 	candidates := make([]worker.Candidate, len(named))
 	for i, n := range named {
 		if n.Auto {
-			named[i].Backend = backends.Parked(n.Backend, backends.ParkedConfig{Size: p.cfg.parked(), Tight: memory.Tight, Log: p.log})
+			named[i].Backend = backends.Parked(n.Backend, backends.ParkedConfig{Size: p.cfg.spares(i, n.Name), Tight: memory.Tight, Log: p.log})
 		}
 		candidates[i] = worker.Candidate{Name: n.Name, Backend: backends.Logged(named[i].Backend, n.Name, p.log)}
 	}
@@ -171,6 +172,19 @@ func (p *pool) probe(ctx context.Context) error {
 		return noBackend(p.prober.Unavailable())
 	}
 	return nil
+}
+
+// fewSpares is how many guests of wasm stand ready behind another backend.
+const fewSpares = 2
+
+// spares is how many guests of the chosen backend at that place stand ready. One
+// of wasm is a process of tens of MiB, so that few are where jobs come to it
+// only when others fail.
+func (c *config) spares(place int, name string) int {
+	if name == wasm.Name && place > 0 {
+		return min(c.parked(), fewSpares)
+	}
+	return c.parked()
 }
 
 // announceChange has presence advertised soon.

@@ -144,6 +144,7 @@ func (f *file) Close() sys.Errno {
 	if !f.closed {
 		f.closed = true
 		f.node.opened--
+		f.node.fs.opened--
 		f.node.drop()
 	}
 	return 0

@@ -20,6 +20,8 @@ type FS struct {
 	// blocks and files are used, of at most maxBlocks and maxFiles.
 	blocks, maxBlocks int64
 	files, maxFiles   int64
+	// opened counts descriptors.
+	opened int
 	// full is told whenever Full has changed; it may be nil.
 	full func(bool)
 }
@@ -50,9 +52,32 @@ func (f *FS) Put(name string, data []byte) error {
 	if !fs.ValidPath(name) || name == "." {
 		return ErrName
 	}
+	above, base := path.Split(name)
+	dir, err := f.putDir(path.Clean(above))
+	if err != nil {
+		return err
+	}
+	n := f.newNode(false, 0o444)
+	n.linked, n.data, n.size = true, data, int64(len(data))
+	dir.names[base] = n
+	return nil
+}
+
+// PutDir adds an empty directory, and those above it.
+func (f *FS) PutDir(name string) error {
+	if !fs.ValidPath(name) {
+		return ErrName
+	}
+	_, err := f.putDir(name)
+	return err
+}
+
+func (f *FS) putDir(name string) (*node, error) {
 	dir := f.root
-	parts := strings.Split(name, "/")
-	for _, part := range parts[:len(parts)-1] {
+	for part := range strings.SplitSeq(name, "/") {
+		if part == "." {
+			continue
+		}
 		next := dir.names[part]
 		if next == nil {
 			next = f.newNode(true, 0o555)
@@ -60,13 +85,10 @@ func (f *FS) Put(name string, data []byte) error {
 			dir.names[part] = next
 		}
 		if dir = next; !dir.isDir() {
-			return ErrName
+			return nil, ErrName
 		}
 	}
-	n := f.newNode(false, 0o444)
-	n.linked, n.data, n.size = true, data, int64(len(data))
-	dir.names[parts[len(parts)-1]] = n
-	return nil
+	return dir, nil
 }
 
 func (f *FS) newNode(dir bool, perm fs.FileMode) *node {
@@ -98,6 +120,10 @@ func (f *FS) count(blocks, files int64) {
 		f.full(now)
 	}
 }
+
+// maxOpened is how many descriptors there may be. One that is refused may have
+// made its file, as when the file system is full.
+const maxOpened = 1024
 
 // maxName is what one name may be long, as on other file systems.
 const maxName = 255
@@ -180,6 +206,10 @@ func (f *FS) OpenFile(name string, flag sys.Oflag, perm fs.FileMode) (sys.File, 
 	case flag&sys.O_TRUNC != 0:
 		n.truncate(0)
 	}
+	if f.opened >= maxOpened {
+		return nil, sys.EIO
+	}
+	f.opened++
 	n.opened++
 	return &file{node: n, write: write, read: flag&sys.O_WRONLY == 0, add: flag&sys.O_APPEND != 0}, 0
 }

@@ -120,11 +120,18 @@ func (m *machine) mounts() (wazero.FSConfig, error) {
 	writable := func(disk int) *memfs.FS {
 		return memfs.New(uint64(3+disk), m.order.Disk, m.order.Files, func(full bool) { m.ledger.Full(disk, full) })
 	}
+	root := memfs.NewReadOnly(5)
+	for _, dir := range []string{"guest", "py", "tmp", "workspace"} {
+		if err := root.PutDir(dir); err != nil {
+			return nil, err
+		}
+	}
 	config := wazero.NewFSConfig().(sysfs.FSConfig)
 	config = config.WithSysFSMount(library, "/py").(sysfs.FSConfig)
 	config = config.WithSysFSMount(own, "/guest").(sysfs.FSConfig)
 	config = config.WithSysFSMount(writable(0), "/tmp").(sysfs.FSConfig)
-	return config.WithSysFSMount(writable(1), "/workspace"), nil
+	config = config.WithSysFSMount(writable(1), "/workspace").(sysfs.FSConfig)
+	return config.WithSysFSMount(root, "/"), nil
 }
 
 // putAll copies files into a file system.
