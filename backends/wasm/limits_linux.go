@@ -1,6 +1,7 @@
 package wasm
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -30,6 +31,9 @@ const threads = 64
 // process a second time.
 func newFence(config Config) guestproc.Fence {
 	f := guestproc.NewFence(threads, config.Cores)
+	if config.noGroups {
+		f.Groups, f.Err = nil, errors.New("control groups are not wanted")
+	}
 	f.Also = held()
 	if f.Err != nil {
 		config.Log.Debug().Err(f.Err).Msg("guests' processes are bounded without control groups")
@@ -46,15 +50,18 @@ func newFence(config Config) guestproc.Fence {
 	return f
 }
 
+// most is what the guest's process may use in all.
+func (g *instance) most() int64 {
+	l := g.task.Limits
+	return int64(l.Memory) + 2*int64(l.Disk) + cmp.Or(g.config.ownMemory, ownMemory)
+}
+
 // enclose makes the guest's group.
 func (g *instance) enclose() (err error) {
 	if g.fence.Groups == nil {
 		return nil
 	}
-	l := g.task.Limits
-	g.group, err = g.fence.Groups.New(cgroup.Limits{
-		Memory: int64(l.Memory) + 2*int64(l.Disk) + ownMemory, Processes: threads, Cores: g.config.Cores,
-	})
+	g.group, err = g.fence.Groups.New(cgroup.Limits{Memory: g.most(), Processes: threads, Cores: g.config.Cores})
 	if err != nil {
 		return err
 	}
@@ -100,8 +107,6 @@ func (w *watch) begin(g *instance) {
 		main.Close()
 		return
 	}
-	l := g.task.Limits
-	most := int64(l.Memory) + 2*int64(l.Disk) + ownMemory
 	ctx, stop := context.WithCancel(context.Background())
 	w.stop, w.done = stop, make(chan struct{})
 	go func() {
@@ -115,7 +120,7 @@ func (w *watch) begin(g *instance) {
 				return
 			case <-ticker.C:
 			}
-			if resident(g.pid) > most {
+			if resident(g.pid) > g.most() {
 				w.over.Store(true)
 				main.Kill()
 				return

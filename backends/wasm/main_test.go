@@ -13,5 +13,6 @@ var helper wasm.Helper
 
 func TestMain(m *testing.M) {
 	helper = wasm.Main()
+	actAsWorker()
 	goleak.VerifyTestMain(m)
 }

@@ -64,6 +64,10 @@ type Config struct {
 	// FirstUID is the first of the 1,024 users that guests' processes are when
 	// the worker is root, as package bubblewrap says of its own.
 	FirstUID int
+
+	// ownMemory and noGroups let tests reach what holds a process as a whole.
+	ownMemory int64
+	noGroups  bool
 }
 
 // Backend runs guests as WebAssembly modules.
