@@ -2,8 +2,11 @@ package wasm_test
 
 import (
 	"context"
+	"fmt"
 	"io"
+	"os"
 	"slices"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -43,6 +46,10 @@ func benchmarkRun(b *testing.B, backend backends.Backend, code string, pause tim
 		guests += benchmarkGuest(b, backend, code)
 		took, workers = append(took, time.Since(began)), workers+used(b)-before
 	}
+	if pause > 0 {
+		time.Sleep(pause)
+		reportSpares(b)
+	}
 	runs := time.Duration(len(took))
 	b.ReportMetric((workers/runs).Seconds()*1e3, "worker-cpu-ms")
 	b.ReportMetric((guests/runs).Seconds()*1e3, "guest-cpu-ms")
@@ -70,4 +77,25 @@ func benchmarkGuest(b *testing.B, backend backends.Backend, code string) time.Du
 		b.Fatalf("got %+v, %v", outcome, err)
 	}
 	return outcome.CPU
+}
+
+// reportSpares tells how much memory a guest's process uses that stands ready.
+func reportSpares(b *testing.B) {
+	sums, spares := map[string]float64{}, children(b)
+	for _, pid := range spares {
+		data, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", pid))
+		if err != nil {
+			b.Skip(err)
+		}
+		for line := range strings.Lines(string(data)) {
+			var kib float64
+			if name, value, ok := strings.Cut(line, ":"); ok {
+				if _, err := fmt.Sscanf(value, "%f kB", &kib); err == nil {
+					sums[name] += kib / 1024
+				}
+			}
+		}
+	}
+	b.ReportMetric(sums["Rss"]/float64(len(spares)), "spare-rss-MiB")
+	b.ReportMetric(sums["Pss"]/float64(len(spares)), "spare-pss-MiB")
 }

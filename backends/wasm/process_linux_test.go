@@ -68,12 +68,9 @@ func TestHelperKilled(t *testing.T) {
 }
 
 // children are the guests' processes that this one has.
-func children(t *testing.T) []int {
+func children(t testing.TB) []int {
 	t.Helper()
-	return helpersOf(t, os.Getpid())
-}
-
-func helpersOf(t *testing.T, parent int) []int {
+	parent := os.Getpid()
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
 		t.Fatal(err)

@@ -254,3 +254,40 @@ func descriptors(t *testing.T) int {
 	}
 	return len(open)
 }
+
+// TestParallelCalls: three calls are open at once, or none would be answered.
+func TestParallelCalls(t *testing.T) {
+	t.Parallel()
+	b := realBackend(t)
+	t.Cleanup(func() { _ = b.Close() })
+	const code = "import asyncio\nreturn await asyncio.gather(*(ask(n=n) for n in range(3)))"
+	var value string
+	got := runGuest(t, b, job.Limits{}, func(_ context.Context, channel io.ReadWriteCloser) error {
+		var hello, result frame.Request
+		tool := frame.Tool{Namespace: "t", Name: "ask", InputSchema: jsontext.Value(`{"type":"object"}`)}
+		told := frame.JobParams{Code: code, Tools: []frame.Tool{tool}, Limits: frame.Limits{Result: 1 << 20, Frame: frame.Max, Parallel: 8}}
+		if err := errors.Join(frame.Read(channel, &hello), frame.Write(channel, frame.Job{Method: "job", Params: told})); err != nil {
+			return err
+		}
+		var calls [3]frame.Request
+		for i := range calls {
+			if err := frame.Read(channel, &calls[i]); err != nil || calls[i].ID == nil {
+				return fmt.Errorf("call %d: %w", i, err)
+			}
+		}
+		for i := range calls { // answered in another order than they were made in
+			last := calls[len(calls)-1-i]
+			if err := frame.Write(channel, frame.Reply{ID: *last.ID, OK: true, Value: jsontext.Value(fmt.Sprint(len(calls) - 1 - i))}); err != nil {
+				return err
+			}
+		}
+		if err := frame.Read(channel, &result); err != nil {
+			return err
+		}
+		value = string(result.Params)
+		return frame.Write(channel, frame.Reply{ID: *result.ID, OK: true})
+	})
+	if got.outcome.Cause != backends.Exited || !strings.Contains(value, `"value":[0,1,2]`) {
+		t.Errorf("got %+v, result %s, want the value [0,1,2]; stderr: %s", got.outcome, value, got.stderr.String())
+	}
+}
