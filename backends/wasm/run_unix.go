@@ -80,7 +80,7 @@ func (g *instance) runIn(ctx context.Context) (backends.Outcome, error) {
 		Command: guestproc.Command{
 			Path: g.config.Helper.path, Args: []string{Name, wasmguest.Name}, Env: []string{}, Dir: "/", Attr: g.walls,
 			Files:  []*os.File{order, g.clone, g.stdlib, g.image, g.ledger.file},
-			Bounds: bounds,
+			Bounds: bounds, Becomes: g.user,
 		},
 		Started: func(pid int) error {
 			g.pid = pid

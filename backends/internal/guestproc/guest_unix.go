@@ -73,6 +73,9 @@ type Command struct {
 	// end puts back the limit on the stack that it began with: what is set in
 	// between is lost, seen on a busy machine. It is given the time it has.
 	Awake func(pid int, limit time.Duration) error
+	// Becomes, if not nil, are the ids that the program takes on by itself,
+	// which it may have done when the bounds are set.
+	Becomes *syscall.Credential
 }
 
 // Ending is how a guest ended, as far as its process and group tell.

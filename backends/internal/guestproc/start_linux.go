@@ -90,12 +90,31 @@ func (g *Guest) spawn(p *process, files []*os.File) error {
 				return err
 			}
 		}
-		return asUser(attr.Credential, func() error { return g.Bounds.apply(p.pid) })
+		return asUser(attr.Credential, func() error { return g.bound(p.pid) })
 	}
 	if g.Group == nil {
 		return start(&attr)
 	}
 	return g.Group.Enter(&attr, start)
+}
+
+// boundTries is how often the bounds are set of a process that is taking on
+// other ids: it has one of them, then the other.
+const boundTries = 10
+
+// bound sets the bounds. Root without CAP_SYS_RESOURCE, as in a container, may
+// bound no process that has another's ids by then.
+func (g *Guest) bound(pid int) error {
+	for try := 1; ; try++ {
+		err := g.Bounds.apply(pid)
+		if err == nil || g.Becomes == nil || !errors.Is(err, unix.EPERM) {
+			return err
+		}
+		if err = asUser(g.Becomes, func() error { return g.Bounds.apply(pid) }); err == nil || try == boundTries {
+			return err
+		}
+		time.Sleep(time.Millisecond)
+	}
 }
 
 // asUser runs f with the real ids of the process that was started, on this
