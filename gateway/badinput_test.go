@@ -107,6 +107,9 @@ func TestABatchKeepsItsGoodLines(t *testing.T) {
 	if fmt.Sprint(numbers) != "[2 5 6 8 9]" {
 		t.Errorf("got problems of lines %v, want 2 5 6 8 9", numbers)
 	}
+	if r := w.ask(asking{path: "/v1/batches/b"}); r.status != 200 {
+		t.Errorf("got %d %s, want the batch found at once", r.status, r.body)
+	}
 	again := into[gateway.BatchReceipt](t, w.ask(a))
 	if again.Accepted != 3 || again.Known != 3 {
 		t.Errorf("got %+v, want the same jobs known", again)

@@ -94,6 +94,12 @@ func (g *Gateway) postBatch(w http.ResponseWriter, r *request) error {
 	if err := g.registerBatch(r.Context(), r.who.tenant, &in.receipt, callback); err != nil {
 		return err
 	}
+	if in.receipt.Accepted > 0 {
+		// Who asks about it next is to find it; if not, that is no failure.
+		_, _ = settledBy(r.Context(), time.Now().Add(settle), func() (job.Summary, error) {
+			return g.cfg.Store.Batch(r.Context(), r.who.tenant, name)
+		})
+	}
 	w.Header().Set("Location", "/v1/batches/"+name)
 	return answer(w, status, in.receipt)
 }

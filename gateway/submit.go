@@ -51,7 +51,7 @@ func (g *Gateway) submit(ctx context.Context, j *job.Job, park bool) (queue.Rece
 // its key first.
 func (g *Gateway) explainConflict(ctx context.Context, j *job.Job, conflict *queue.ConflictError) error {
 	p := problemf(CodeConflict, "this idempotency key stands for job %s, which has another content", conflict.Earlier)
-	earlier, err := g.cfg.Store.Spec(ctx, j.Tenant, conflict.Earlier)
+	earlier, err := settled(ctx, conflict.Earlier, func() (*job.Job, error) { return g.cfg.Store.Spec(ctx, j.Tenant, conflict.Earlier) })
 	if err != nil {
 		return p // it may not have reached the history yet
 	}
@@ -81,7 +81,11 @@ const settle = 2 * time.Second
 // settled is ask about a job that may be of this moment: that it is not there
 // counts once it had time to come.
 func settled[T any](ctx context.Context, id job.ID, ask func() (T, error)) (T, error) {
-	until := id.Time().Add(settle)
+	return settledBy(ctx, id.Time().Add(settle), ask)
+}
+
+// settledBy is ask, again until that time while it finds nothing.
+func settledBy[T any](ctx context.Context, until time.Time, ask func() (T, error)) (T, error) {
 	for {
 		v, err := ask()
 		if err == nil || problemOf(err).Code != CodeNotFound || !time.Now().Before(until) {

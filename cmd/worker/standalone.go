@@ -15,6 +15,7 @@ import (
 	"golang.org/x/term"
 
 	"airlock/broker/provider"
+	"airlock/gateway"
 	"airlock/job"
 	"airlock/queue"
 	"airlock/standalone"
@@ -40,7 +41,7 @@ func runStandalone(ctx context.Context, cfg *config, stdout, stderr io.Writer, s
 	defer func() { err = errors.Join(err, logFile.Close()) }()
 	log := zerolog.New(logFile).Level(cfg.level()).With().Timestamp().Logger()
 
-	web := &front{}
+	web := &front{callbacks: gateway.CallbackConfig{Allow: cfg.CallbackAllow}}
 	if web.listener, err = cfg.listen(stderr); err != nil {
 		return err
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/netip"
 
 	"github.com/nats-io/nats.go"
 	"github.com/rs/zerolog"
@@ -28,6 +29,8 @@ const (
 // httpFlags are those of the gateway of --standalone.
 type httpFlags struct {
 	ListenHttp string `help:"Address that --standalone serves HTTP on; port 0 takes a free one, and an empty text serves none. auto is 127.0.0.1:8080, or a free port if that is taken. Anything but loopback needs a token." default:"auto" placeholder:"HOST:PORT"`
+
+	CallbackAllow []netip.Prefix `help:"Networks that the callbacks of --standalone may be sent to beside public addresses, such as 10.1.0.0/16." placeholder:"CIDR"`
 }
 
 // listen opens the address, or returns nil for none.
@@ -57,11 +60,12 @@ func (f *httpFlags) listen(stderr io.Writer) (*gateway.Listener, error) {
 // its own, like those of a gateway elsewhere. Without a listener it serves
 // nothing.
 type front struct {
-	listener *gateway.Listener
-	gateway  *gateway.Gateway
-	nc       *nats.Conn
-	queue    *queue.Queue
-	store    *store.Store
+	callbacks gateway.CallbackConfig
+	listener  *gateway.Listener
+	gateway   *gateway.Gateway
+	nc        *nats.Conn
+	queue     *queue.Queue
+	store     *store.Store
 }
 
 // join makes the gateway of what a worker has set up; its spans go where the
@@ -86,7 +90,7 @@ func (f *front) join(ctx context.Context, at servers, sender *spans.Sender, log 
 	if !any && !f.listener.Loopback {
 		return errors.New("--listen-http is reachable from elsewhere, and there is no token: start on loopback, make one with gateway token create, and start again")
 	}
-	f.gateway, err = gateway.New(gateway.Config{Queue: f.queue, Store: f.store, Log: log, Loopback: f.listener.Loopback, Version: version(), Spans: sender.Provider()})
+	f.gateway, err = gateway.New(gateway.Config{Queue: f.queue, Store: f.store, Log: log, Loopback: f.listener.Loopback, Callbacks: f.callbacks, Version: version(), Spans: sender.Provider()})
 	return err
 }
 
