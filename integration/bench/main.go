@@ -47,7 +47,7 @@ func main() {
 	flag.StringVar(&o.only, "only", "", "measure only the rows whose ID this regular expression matches")
 	flag.Float64Var(&o.scale, "scale", 1, "multiplies how long and from how many jobs each figure is taken")
 	flag.BoolVar(&o.quick, "quick", false, "two minutes in place of twelve: a fifth of the scale, fewer rows, and curves of the fastest backend only")
-	flag.BoolVar(&o.million, "million", false, "let the queue grow to 1,000,000 jobs too, which takes half an hour")
+	flag.BoolVar(&o.million, "million", false, "let the queue grow to 1,000,000 jobs too, which takes ten minutes more")
 	flag.StringVar(&o.page, "write", "", "page whose generated part to make anew, such as PERFORMANCE.md")
 	flag.StringVar(&o.from, "from", "", "measure nothing, and read the figures of this JSON file")
 	flag.Parse()

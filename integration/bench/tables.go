@@ -127,7 +127,7 @@ func (r *report) memoryTable() section {
 func (r *report) queuedTable() section {
 	s := section{
 		title: "How cost grows with queued jobs",
-		note:  "No sandbox. Jobs wait for a second worker; meanwhile another job goes its whole way.",
+		note:  "No sandbox. Jobs wait for a second worker; meanwhile another job goes its whole way. Drained is the rate of at most the first three minutes, and memory the most until then.",
 		head:  table.Row{"queued", "submitted/s", "other p50 ms", "other p99 ms", "drained/s", "worker MiB", "NATS MiB", "Postgres MiB"},
 	}
 	for _, l := range r.loads("queued") {
