@@ -54,6 +54,7 @@ var known = []backend{
 	{name: "forkserver", gap: 10 * time.Millisecond, spaced: 250, lasting: 10 * time.Second, warm: 100},
 	{name: "bubblewrap", gap: 50 * time.Millisecond, spaced: 100, lasting: 10 * time.Second, warm: 20},
 	{name: "docker", gap: 400 * time.Millisecond, spaced: 40, lasting: 15 * time.Second, warm: 5},
+	{name: "wasm", gap: 500 * time.Millisecond, spaced: 40, lasting: 10 * time.Second, warm: 5},
 }
 
 // unmeasured are the backends without a wall.

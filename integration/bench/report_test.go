@@ -113,7 +113,7 @@ func TestGoalsAreMeasured(t *testing.T) {
 			// Where the reference's machine had not this backend, another's row
 			// of the same kind shows that there is such a row.
 			isMade := slices.ContainsFunc(known, func(x backend) bool {
-				other := strings.NewReplacer("forkserver", x.name, "docker", x.name).Replace(id)
+				other := strings.NewReplacer("forkserver", x.name, "docker", x.name, "wasm", x.name).Replace(id)
 				return strings.Contains(string(raw), `"`+other+`"`)
 			})
 			// Or the reference is older than the row.

@@ -41,7 +41,7 @@ func (b *bencher) tools(ctx context.Context) error {
 	}
 	x := b.backends[0]
 	warm := series{job: called, count: x.warm, inFlight: 1}
-	return b.measure(ctx, []string{"--backends", x.name, "--slots", "1"}, []series{warm}, append(b.floods(ctx, x), b.crowds(ctx, x)...)...)
+	return b.measure(ctx, []string{"--backends", x.name, "--slots", "1"}, []series{warm}, append(append(b.floods(ctx, x), b.crowds(ctx, x)...), b.catalogue(ctx, x)...)...)
 }
 
 // crowds measures a guest's thousand calls at once. One that is lost fails it.
