@@ -262,3 +262,23 @@ func contextOf(t *testing.T) (context.Context, context.CancelFunc) {
 	t.Helper()
 	return context.WithCancel(context.Background())
 }
+
+func TestEachJobOfAnArrayHasItsOwnCallback(t *testing.T) {
+	t.Parallel()
+	w := start(t, setUp{noWorker: true})
+	const many = 50
+	var jobs []string
+	for i := range many {
+		jobs = append(jobs, fmt.Sprintf(`{"code": "1", "callback": {"url": "https://example.com/%d"}}`, i))
+	}
+	taken := into[gateway.Receipts](t, w.ask(post("/v1/jobs?park", "["+strings.Join(jobs, ",")+"]")))
+	told := map[job.ID]string{}
+	for _, c := range into[gateway.Callbacks](t, w.ask(asking{path: "/v1/callbacks?limit=1000"})).Callbacks {
+		told[c.Job] = c.URL
+	}
+	for i, r := range taken.Jobs {
+		if want := fmt.Sprintf("https://example.com/%d", i); told[r.ID] != want {
+			t.Errorf("job %d: got callback %q, want %q", i, told[r.ID], want)
+		}
+	}
+}

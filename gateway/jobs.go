@@ -106,10 +106,11 @@ func (g *Gateway) postArray(w http.ResponseWriter, r *request, body []byte, opt 
 	receipts := make([]Receipt, len(jobs))
 	var running sync.WaitGroup
 	for i, j := range jobs {
-		opt.callback = callbacks[i]
+		own := opt
+		own.callback = callbacks[i]
 		running.Go(func() {
 			var err error
-			if receipts[i], err = g.runOne(r.Context(), j, opt); err != nil {
+			if receipts[i], err = g.runOne(r.Context(), j, own); err != nil {
 				receipts[i].Problem = problemOf(err)
 			}
 		})

@@ -18,7 +18,7 @@ import (
 )
 
 // patience is how long a guest waits for a frame that must come.
-const patience = 10 * time.Second
+const patience = time.Minute
 
 // Guest is the guest's end of a channel. Its methods fail the test when the
 // channel does not do what is asked; they are for one goroutine.
