@@ -3,6 +3,7 @@ package integration_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -142,7 +143,10 @@ func TestALaterAttemptIsGivenTheAnswersOfTheFirst(t *testing.T) {
 		t.Errorf("got audit %+v, want 1 job, 2 attempts of which one is unsealed, 8 calls", a)
 	}
 	s.sql(t, "DELETE FROM tool_calls WHERE job = $1 AND attempt = 1 AND seq = 2", id.String())
-	if a := s.audit(t, 1, id.String()); len(a.Faults) == 0 || a.Faults[0].Kind != job.FaultRemoved || a.Faults[0].Seq != 2 || a.Faults[0].Attempt != 1 {
+	// Which link went before it, and cannot be checked now, is chance: two calls
+	// ran beside each other.
+	missed := func(f job.Fault) bool { return f.Kind == job.FaultRemoved && f.Seq == 2 && f.Attempt == 1 }
+	if a := s.audit(t, 1, id.String()); !slices.ContainsFunc(a.Faults, missed) {
 		t.Errorf("got faults %+v, want call 2 of the lost attempt missed", a.Faults)
 	}
 }
