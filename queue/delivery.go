@@ -20,11 +20,6 @@ const (
 	// ackAgain is the pause before another try: a server that restarts
 	// answers at once that nobody responds.
 	ackAgain = 250 * time.Millisecond
-	// ackLinger is how long a job stays in the queue after its end. Taking its
-	// last message out costs the server a new file, 0.4 ms of processor time,
-	// and whoever publishes meanwhile waits for that. Where jobs come one
-	// behind the other the next is there by then.
-	ackLinger = 10 * time.Millisecond
 	// maxLater bounds how long a delivery is put off: until then it counts
 	// against the consumer's deliveries in flight.
 	maxLater = time.Minute
@@ -116,7 +111,6 @@ func (q *Queue) delivery(a arrival, msg jetstream.Msg, acknowledging func()) job
 		Job: a.job, Generation: a.generation, Queued: a.at, TraceParent: a.trace,
 		Ack: func(ctx context.Context) error {
 			acknowledging()
-			_ = pause(ctx, ackLinger)
 			err := ackDelivery(ctx, msg)
 			if err == nil {
 				q.ended.note(a.key)
