@@ -38,13 +38,13 @@ type service struct {
 // checkedTool is what became of an announcement: tool, or a refusal.
 type checkedTool struct {
 	tool    *Tool
-	refused *Refused
+	refused *job.RefusedTool
 	used    bool // in the last round
 }
 
 // ask collects one round of announcements, by tool, in a stable order, and
 // those that were refused.
-func (c *Catalogue) ask(ctx context.Context) (map[toolName][]*Tool, []Refused, error) {
+func (c *Catalogue) ask(ctx context.Context) (map[toolName][]*Tool, []job.RefusedTool, error) {
 	answers, err := c.collect(ctx)
 	if err != nil {
 		return nil, nil, err
@@ -54,7 +54,7 @@ func (c *Catalogue) ask(ctx context.Context) (map[toolName][]*Tool, []Refused, e
 }
 
 // sort parts the tools from the refusals.
-func (c *Catalogue) sort(round []heardService) (map[toolName][]*Tool, []Refused) {
+func (c *Catalogue) sort(round []heardService) (map[toolName][]*Tool, []job.RefusedTool) {
 	found, refused := map[toolName][]*Tool{}, refusals{}
 	for _, s := range round {
 		for _, o := range s.offers {
@@ -128,7 +128,7 @@ func (c *Catalogue) check(subject string, metadata map[string]string) checkedToo
 func (c *Catalogue) judge(subject string, metadata map[string]string) checkedTool {
 	tool, err := announcedTool(subject, metadata)
 	if err != nil {
-		no := &Refused{Subject: job.Printable(subject, 200), Reason: job.Printable(err.Error(), 500), Providers: 1}
+		no := &job.RefusedTool{Subject: job.Printable(subject, 200), Reason: job.Printable(err.Error(), 500), Providers: 1}
 		c.tellRefused(no)
 		return checkedTool{refused: no}
 	}

@@ -63,7 +63,7 @@ type Catalogue struct {
 
 	mu      sync.RWMutex
 	entries map[toolName]entry // guarded by mu, as all below
-	refused []Refused
+	refused []job.RefusedTool
 	round   int
 	asked   time.Time
 }
@@ -203,7 +203,7 @@ func (c *Catalogue) fresh(freshness time.Duration) bool {
 
 // merge takes one round of announcements. Where instances differ, what was
 // known stays for as long as one of them announces it: calls reach them all.
-func (c *Catalogue) merge(announced map[toolName][]*Tool, refused []Refused) {
+func (c *Catalogue) merge(announced map[toolName][]*Tool, refused []job.RefusedTool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.round++

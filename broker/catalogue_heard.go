@@ -59,7 +59,7 @@ func (c *Catalogue) read(answer []byte, room int) heardService {
 	s, err := decodeService(answer)
 	if err != nil {
 		c.cfg.Log.Debug().Err(err).Msg("announcement not read")
-		return heardService{offers: []checkedTool{{refused: &Refused{Reason: job.Printable("announcement not read: "+err.Error(), 500), Providers: 1}}}}
+		return heardService{offers: []checkedTool{{refused: &job.RefusedTool{Reason: job.Printable("announcement not read: "+err.Error(), 500), Providers: 1}}}}
 	}
 	heard := heardService{id: s.ID}
 	for _, e := range s.Endpoints {
@@ -90,7 +90,7 @@ func (c *Catalogue) forgetUnused() {
 		return
 	}
 	held := map[*Tool]bool{}
-	refused := map[*Refused]bool{}
+	refused := map[*job.RefusedTool]bool{}
 	for _, s := range c.heard {
 		for _, o := range s.offers {
 			held[o.tool], refused[o.refused] = true, true
@@ -111,47 +111,39 @@ const maxAnnouncements = 4 * maxTools
 // counted there, and listed by Refused.
 const maxTold = 20
 
-func (c *Catalogue) tellRefused(no *Refused) {
+func (c *Catalogue) tellRefused(no *job.RefusedTool) {
 	if c.told++; c.told <= maxTold {
 		c.cfg.Log.Warn().Str(fieldSubject, no.Subject).Str(fieldReason, no.Reason).Msg("tool refused")
 	}
-}
-
-// Refused is an announcement that is no tool. Its texts are printable.
-type Refused struct {
-	Subject string `json:"subject"`
-	Reason  string `json:"reason"`
-	// Providers is how many instances announce it.
-	Providers int `json:"providers"`
 }
 
 // maxRefused bounds how many refusals are listed; the log has all.
 const maxRefused = 10_000
 
 // refusals counts equal ones together.
-type refusals map[Refused]int
+type refusals map[job.RefusedTool]int
 
-func (r refusals) add(no Refused) {
+func (r refusals) add(no job.RefusedTool) {
 	no.Providers = 0
 	if _, known := r[no]; known || len(r) < maxRefused {
 		r[no]++
 	}
 }
 
-func (r refusals) list() []Refused {
-	list := make([]Refused, 0, len(r))
+func (r refusals) list() []job.RefusedTool {
+	list := make([]job.RefusedTool, 0, len(r))
 	for no, count := range r {
 		no.Providers = count
 		list = append(list, no)
 	}
-	slices.SortFunc(list, func(a, b Refused) int { return strings.Compare(a.Subject+a.Reason, b.Subject+b.Reason) })
+	slices.SortFunc(list, func(a, b job.RefusedTool) int { return strings.Compare(a.Subject+a.Reason, b.Subject+b.Reason) })
 	return list
 }
 
 // refuse lists a tool for which the catalogue has no room; mu is held.
 func (c *Catalogue) refuse(t *Tool, providers int) {
 	if len(c.refused) < maxRefused {
-		c.refused = append(c.refused, Refused{
+		c.refused = append(c.refused, job.RefusedTool{
 			Subject: job.ToolSubject(t.Namespace, t.Name), Providers: providers,
 			Reason: fmt.Sprintf("there are %d tools already, which is as many as are known", maxTools),
 		})
@@ -182,7 +174,7 @@ func (c *Catalogue) Offers(namespace string) []Offer {
 }
 
 // Refused lists the announcements of the last round that are no tools.
-func (c *Catalogue) Refused() []Refused {
+func (c *Catalogue) Refused() []job.RefusedTool {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	return slices.Clone(c.refused)

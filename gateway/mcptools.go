@@ -163,44 +163,24 @@ func tellRun(run Run) (*mcp.CallToolResult, error) {
 	return result, err
 }
 
-// AgentTool is a tool that code may be granted.
-type AgentTool struct {
-	Namespace    string         `json:"namespace"`
-	Name         string         `json:"name"`
-	Description  string         `json:"description,omitzero"`
-	InputSchema  jsontext.Value `json:"input_schema,omitzero"`
-	OutputSchema jsontext.Value `json:"output_schema,omitzero"`
-	// Approval: its calls wait for a person.
-	Approval bool `json:"approval,omitzero"`
-}
-
-// listTools asks a worker, which leaves out what the operator's rules deny to
-// the tenant.
 func (g *Gateway) listTools(ctx context.Context, tenant string, arguments []byte) (*mcp.CallToolResult, error) {
-	var question struct {
-		Namespace string `json:"namespace,omitzero"`
-		Schemas   bool   `json:"schemas,omitzero"`
-	}
 	var in struct {
 		Namespace string `json:"namespace,omitzero"`
 	}
 	if err := job.DecodeStrict(arguments, &in); err != nil {
 		return nil, badArguments(err)
 	}
-	question.Namespace, question.Schemas = in.Namespace, true
-	var answer struct {
-		Tools []AgentTool `json:"tools"`
-	}
-	if err := g.cfg.Queue.Ask(ctx, tenant, "tools", question, &answer); err != nil {
+	list, err := g.toolsOf(ctx, tenant, job.ToolsQuery{Namespace: in.Namespace, Schemas: true})
+	if err != nil {
 		return nil, err
 	}
 	var out strings.Builder
-	fmt.Fprintf(&out, "%d tools\n", len(answer.Tools))
-	for _, t := range answer.Tools {
+	fmt.Fprintf(&out, "%d tools\n", len(list.Tools))
+	for _, t := range list.Tools {
 		fmt.Fprintf(&out, "%s.%s: %s\n", job.Printable(t.Namespace, 64), job.Printable(t.Name, 64), job.Printable(t.Description, 500))
 		if len(t.InputSchema) > 0 {
 			fmt.Fprintf(&out, "  arguments: %s\n", job.Printable(string(t.InputSchema), 2000))
 		}
 	}
-	return structured(answer, strings.TrimSuffix(out.String(), "\n"))
+	return structured(list, strings.TrimSuffix(out.String(), "\n"))
 }

@@ -117,7 +117,7 @@ func (g *Gateway) table() []route {
 		{method: get, path: "/v1/tools", scope: store.ScopeRead, name: "listTools", summary: "The tools that jobs may be granted",
 			text:   "As a worker knows them now, but for those that the operator's rules deny to the tenant.",
 			params: []param{{"query", "namespace", "Only those of this namespace.", "string"}, {"query", "schemas", "With the schemas of what goes in and comes out.", "boolean"}},
-			out:    map[int]content{200: doc(Tools{}, "The tools.")}, problems: ofListings, serve: g.getTools},
+			out:    map[int]content{200: doc(job.ToolList{}, "The tools.")}, problems: ofListings, serve: g.getTools},
 		{method: get, path: "/v1/dead", scope: store.ScopeRead, name: "listDead", summary: "The jobs that Airlock gave up on",
 			params: []param{limitHere}, out: map[int]content{200: doc(Records{}, "The jobs, newest first.")}, problems: ofListings, serve: g.getDead},
 

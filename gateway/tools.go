@@ -7,45 +7,11 @@ import (
 	"path"
 	"time"
 
-	"github.com/go-json-experiment/json/jsontext"
-
 	"airlock/job"
-	"airlock/queue"
 )
 
 // toolsTime bounds the wait for a worker that knows the tools.
 const toolsTime = 10 * time.Second
-
-// Tools are those that a tenant's guests may be granted.
-type Tools struct {
-	Tools []Tool `json:"tools"`
-}
-
-// Tool is one of them, and how the tenant's calls of the last day went.
-type Tool struct {
-	Namespace    string         `json:"namespace"`
-	Name         string         `json:"name"`
-	Description  string         `json:"description,omitzero"`
-	InputSchema  jsontext.Value `json:"input_schema,omitzero" doc:"There when schemas are asked for."`
-	OutputSchema jsontext.Value `json:"output_schema,omitzero" doc:"There when schemas are asked for."`
-	ReadOnly     bool           `json:"read_only" doc:"As its provider says."`
-	Idempotent   bool           `json:"idempotent" doc:"As its provider says."`
-	SchemaDigest string         `json:"schema_digest"`
-	Providers    int            `json:"providers"`
-	Approval     bool           `json:"approval,omitzero" doc:"Its calls wait for a person."`
-	Calls        int            `json:"calls"`
-	Errors       int            `json:"errors"`
-	P50          job.Duration   `json:"p50,omitzero"`
-	P99          job.Duration   `json:"p99,omitzero"`
-}
-
-// toolsQuestion is what workers answer: their verb tools.
-type toolsQuestion struct {
-	Namespace string `json:"namespace,omitzero"`
-	Schemas   bool   `json:"schemas,omitzero"`
-}
-
-const verbTools = "tools"
 
 func (g *Gateway) getTools(w http.ResponseWriter, r *request) error {
 	schemas, err := queryBool(r, "schemas")
@@ -56,20 +22,21 @@ func (g *Gateway) getTools(w http.ResponseWriter, r *request) error {
 	if namespace != "" && !job.ValidToolName(namespace) {
 		return problemf(CodeBadRequest, "namespace: %q is no namespace's name", job.Printable(namespace, 80))
 	}
-	tools, err := askTools(r, g.cfg.Queue, toolsQuestion{namespace, schemas})
+	tools, err := g.toolsOf(r.Context(), r.who.tenant, job.ToolsQuery{Namespace: namespace, Schemas: schemas})
 	if err != nil {
 		return err
 	}
 	return answer(w, http.StatusOK, tools)
 }
 
-// askTools asks any worker.
-func askTools(r *request, q *queue.Queue, question toolsQuestion) (Tools, error) {
-	ctx, cancel := context.WithTimeout(r.Context(), toolsTime)
+// toolsOf asks any worker, which leaves out what the operator's rules deny to
+// the tenant.
+func (g *Gateway) toolsOf(ctx context.Context, tenant string, query job.ToolsQuery) (job.ToolList, error) {
+	ctx, cancel := context.WithTimeout(ctx, toolsTime)
 	defer cancel()
-	tools := Tools{Tools: []Tool{}}
-	err := q.Ask(ctx, r.who.tenant, verbTools, question, &tools)
-	return tools, err
+	var list job.ToolList
+	err := g.cfg.Queue.Ask(ctx, tenant, "tools", query, &list)
+	return list, err
 }
 
 // getArtifact serves a file that a guest brought back. It is the guest's: a

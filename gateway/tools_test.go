@@ -35,8 +35,8 @@ func TestToolsAreAskedOfAWorker(t *testing.T) {
 		r = w.ask(asking{path: "/v1/tools?namespace=math&schemas=true", token: token})
 		return r.status == http.StatusOK
 	})
-	want := []gateway.Tool{{Namespace: "math", Name: "a", Description: `{"namespace":"math","schemas":true}`, ReadOnly: true, Providers: 2, Calls: 3, P50: job.Duration(15e8)}}
-	if diff := cmp.Diff(want, into[gateway.Tools](t, r).Tools); diff != "" {
+	want := []job.ListedTool{{Namespace: "math", Name: "a", Description: `{"namespace":"math","schemas":true}`, ReadOnly: true, Providers: 2, Calls: 3, P50: job.Duration(15e8)}}
+	if diff := cmp.Diff(want, into[job.ToolList](t, r).Tools); diff != "" {
 		t.Errorf("tools (-want +got):\n%s", diff)
 	}
 	w.ask(asking{path: "/v1/tools?namespace=a.b", token: token}).refused(t, "namespace", gateway.CodeBadRequest, http.StatusBadRequest)

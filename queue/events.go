@@ -2,8 +2,6 @@ package queue
 
 import (
 	"context"
-	"fmt"
-	"strings"
 
 	"github.com/go-json-experiment/json"
 	"github.com/nats-io/nats.go"
@@ -45,42 +43,19 @@ func (q *Queue) Tell(j *job.Job, n job.News) {
 // that is wanted, until ctx ends. What nobody wants is not decoded. News that
 // come while heard is slow, or the connection away, are missed.
 func (q *Queue) OverhearEvents(ctx context.Context, wanted func(job.ID) bool, heard func(Event)) error {
-	news := make(chan *nats.Msg, overheardAhead)
-	sub, err := q.nc.ChanSubscribe(eventFilter(), news)
-	if err != nil {
-		return fmt.Errorf("listen for events: %w", err)
-	}
-	defer func() { _ = sub.Unsubscribe() }() // a connection that is closed has none
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-q.background.Done():
-			return ErrClosed
-		case msg := <-news:
-			if e, ok := parseEvent(msg, wanted); ok {
-				heard(e)
-			}
+	return q.overhear(ctx, eventFilter(), func(msg *nats.Msg) {
+		if e, ok := parseEvent(msg, wanted); ok {
+			heard(e)
 		}
-	}
+	})
 }
 
 func parseEvent(msg *nats.Msg, wanted func(job.ID) bool) (Event, bool) {
-	tokens := strings.Split(msg.Subject, ".")
-	if len(tokens) != 4 {
+	tenant, batch, id, ok := parseOwned(msg.Subject)
+	if !ok || !wanted(id) {
 		return Event{}, false
 	}
-	id, err := job.ParseID(tokens[3])
-	if err != nil || !wanted(id) {
-		return Event{}, false
-	}
-	e := Event{Tenant: tokens[1], Batch: tokens[2], Job: id, Size: len(msg.Data)}
-	if e.Batch == noBatch {
-		e.Batch = ""
-	}
-	if checkOwner(e.Tenant, e.Batch) != nil {
-		return Event{}, false
-	}
+	e := Event{Tenant: tenant, Batch: batch, Job: id, Size: len(msg.Data)}
 	// A newer worker may say more than we know.
 	return e, json.Unmarshal(msg.Data, &e.News) == nil && e.Attempt >= 1
 }

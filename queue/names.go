@@ -191,6 +191,9 @@ func eventSubject(tenant, batch string, id job.ID) (string, error) {
 	return strings.Join([]string{prefixEvents, tenant, batch, id.String()}, "."), nil
 }
 
+// resultsFilter covers the results of all tenants.
+func resultsFilter() string { return prefixResults + ".*.*.*" }
+
 // eventFilter covers the news of all jobs of all tenants.
 func eventFilter() string { return prefixEvents + ".*.*.*" }
 

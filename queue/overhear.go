@@ -37,10 +37,19 @@ const overheardAhead = 16_384
 // connection is away or heard is slow: it is for those who look into the
 // history too.
 func (q *Queue) Overhear(ctx context.Context, heard func(Announcement)) error {
+	return q.overhear(ctx, resultsFilter(), func(msg *nats.Msg) {
+		if a, ok := parseAnnouncement(msg); ok {
+			heard(a)
+		}
+	})
+}
+
+// overhear takes the messages of a filter, from one goroutine, until ctx ends.
+func (q *Queue) overhear(ctx context.Context, filter string, take func(*nats.Msg)) error {
 	news := make(chan *nats.Msg, overheardAhead)
-	sub, err := q.nc.ChanSubscribe(strings.Join([]string{prefixResults, "*", "*", "*"}, "."), news)
+	sub, err := q.nc.ChanSubscribe(filter, news)
 	if err != nil {
-		return fmt.Errorf("listen for results: %w", err)
+		return fmt.Errorf("listen to %s: %w", filter, err)
 	}
 	defer func() { _ = sub.Unsubscribe() }() // a connection that is closed has none
 	for {
@@ -50,24 +59,29 @@ func (q *Queue) Overhear(ctx context.Context, heard func(Announcement)) error {
 		case <-q.background.Done():
 			return ErrClosed
 		case msg := <-news:
-			if a, ok := parseAnnouncement(msg); ok {
-				heard(a)
-			}
+			take(msg)
 		}
 	}
 }
 
-func parseAnnouncement(msg *nats.Msg) (Announcement, bool) {
-	tokens := strings.Split(msg.Subject, ".")
+// parseOwned reads the subject of what belongs to a job: four tokens, of which
+// the last three are the tenant, the batch and the job.
+func parseOwned(subject string) (tenant, batch string, id job.ID, ok bool) {
+	tokens := strings.Split(subject, ".")
 	if len(tokens) != 4 {
-		return Announcement{}, false
+		return "", "", job.ID{}, false
+	}
+	tenant, batch = tokens[1], tokens[2]
+	if batch == noBatch {
+		batch = ""
 	}
 	id, err := job.ParseID(tokens[3])
-	a := Announcement{Tenant: tokens[1], Batch: tokens[2], Job: id, body: msg.Data}
-	if a.Batch == noBatch {
-		a.Batch = ""
-	}
-	return a, err == nil && checkOwner(a.Tenant, a.Batch) == nil
+	return tenant, batch, id, err == nil && checkOwner(tenant, batch) == nil
+}
+
+func parseAnnouncement(msg *nats.Msg) (Announcement, bool) {
+	tenant, batch, id, ok := parseOwned(msg.Subject)
+	return Announcement{Tenant: tenant, Batch: batch, Job: id, body: msg.Data}, ok
 }
 
 // Ping reports whether the server answers.

@@ -94,7 +94,7 @@ func (u User) Permissions() (Permissions, error) {
 	case RoleGateway:
 		// It decides by itself who may see what.
 		p.submitter("*")
-		p.Subscribe = append(p.Subscribe, strings.Join([]string{prefixResults, "*", "*", "*"}, "."), eventFilter())
+		p.Subscribe = append(p.Subscribe, resultsFilter(), eventFilter())
 	case RoleProvider:
 		p.provider(u.Of, u.Name())
 	case RoleAnalyst:

@@ -6,8 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-json-experiment/json/jsontext"
-
 	"airlock/job"
 )
 
@@ -25,40 +23,6 @@ errors are those of your tenant's jobs; errors count the calls that a provider d
 error. With --json there is one tool a line, with its schemas.`
 }
 
-// toolRow is a tool as a worker tells of it.
-type toolRow struct {
-	Namespace    string         `json:"namespace"`
-	Name         string         `json:"name"`
-	Description  string         `json:"description,omitzero"`
-	InputSchema  jsontext.Value `json:"input_schema,omitzero"`
-	OutputSchema jsontext.Value `json:"output_schema,omitzero"`
-	ReadOnly     bool           `json:"read_only"`
-	Idempotent   bool           `json:"idempotent"`
-	SchemaDigest string         `json:"schema_digest"`
-	Providers    int            `json:"providers"`
-	Approval     bool           `json:"approval,omitzero"`
-	Breaker      string         `json:"breaker,omitzero"`
-	Calls        int            `json:"calls"`
-	Errors       int            `json:"errors"`
-	P50          job.Duration   `json:"p50,omitzero"`
-	P99          job.Duration   `json:"p99,omitzero"`
-}
-
-// refusedTool is an announcement that is no tool.
-type refusedTool struct {
-	Subject   string `json:"subject"`
-	Reason    string `json:"reason"`
-	Providers int    `json:"providers"`
-}
-
-// toolsRequest is the request of the verb.
-type toolsRequest struct {
-	Namespace string    `json:"namespace,omitzero"`
-	Since     time.Time `json:"since,omitzero"`
-	Schemas   bool      `json:"schemas,omitzero"`
-	Refused   bool      `json:"refused,omitzero"`
-}
-
 // Run implements the command.
 func (c *toolsCmd) Run(ctx context.Context, a *app) error {
 	s, err := a.open(ctx)
@@ -66,28 +30,25 @@ func (c *toolsCmd) Run(ctx context.Context, a *app) error {
 		return err
 	}
 	defer s.close()
-	var answer struct {
-		Tools   []toolRow     `json:"tools"`
-		Refused []refusedTool `json:"refused"`
-	}
-	request := toolsRequest{Namespace: c.Namespace, Since: c.Since.Time, Schemas: a.flags.JSON, Refused: c.Refused}
+	var answer job.ToolList
+	request := job.ToolsQuery{Namespace: c.Namespace, Since: c.Since.Time, Schemas: a.flags.JSON, Refused: c.Refused}
 	if err := s.ask(ctx, "tools", request, &answer); err != nil {
 		return err
 	}
 	if c.Refused {
 		return list(a, c.in(answer.Refused), "nothing was refused", newGrid("subject", "providers", "reason"),
-			func(g grid, r refusedTool) { g.add(r.Subject, r.Providers, r.Reason) })
+			func(g grid, r job.RefusedTool) { g.add(r.Subject, r.Providers, r.Reason) })
 	}
 	return list(a, answer.Tools, "no provider offers a tool", newGrid("tool", "description", "providers", "kind", "calls", "p50", "p99", "errors", "breaker"),
 		addTool)
 }
 
 // in are the refusals of the namespace that was asked for.
-func (c *toolsCmd) in(all []refusedTool) []refusedTool {
+func (c *toolsCmd) in(all []job.RefusedTool) []job.RefusedTool {
 	if c.Namespace == "" {
 		return all
 	}
-	var own []refusedTool
+	var own []job.RefusedTool
 	for _, r := range all {
 		if strings.HasPrefix(r.Subject, "tools."+c.Namespace+".") {
 			own = append(own, r)
@@ -96,14 +57,14 @@ func (c *toolsCmd) in(all []refusedTool) []refusedTool {
 	return own
 }
 
-func addTool(g grid, t toolRow) {
-	g.add(t.Namespace+"."+t.Name, t.Description, t.Providers, t.kind(), t.Calls,
-		time.Duration(t.P50), time.Duration(t.P99), t.errorRate(), t.Breaker)
+func addTool(g grid, t job.ListedTool) {
+	g.add(t.Namespace+"."+t.Name, t.Description, t.Providers, kindOf(t), t.Calls,
+		time.Duration(t.P50), time.Duration(t.P99), errorRate(t), t.Breaker)
 }
 
-// kind is what the provider says of the tool's effects, and whether its calls
+// kindOf is what the provider says of the tool's effects, and whether its calls
 // wait for a person.
-func (t toolRow) kind() string {
+func kindOf(t job.ListedTool) string {
 	var words []string
 	if t.ReadOnly {
 		words = append(words, "read-only")
@@ -118,7 +79,7 @@ func (t toolRow) kind() string {
 }
 
 // errorRate is empty where nothing was called.
-func (t toolRow) errorRate() string {
+func errorRate(t job.ListedTool) string {
 	if t.Calls == 0 {
 		return ""
 	}

@@ -15,16 +15,16 @@ import (
 
 // tools answers with one tool, whose provider writes to terminals.
 func (f *fleet) tools(_ context.Context, _ string, request []byte) (any, error) {
-	var r toolsRequest
+	var r job.ToolsQuery
 	if err := job.DecodeStrict(request, &r); err != nil {
 		return nil, err
 	}
 	if r.Refused {
-		return map[string][]refusedTool{"refused": {
+		return map[string][]job.RefusedTool{"refused": {
 			{Subject: "tools.x.y.z", Reason: "odd\x1b[2J", Providers: 2}, {Subject: "tools.n._a", Reason: "no name", Providers: 1},
 		}}, nil
 	}
-	rows := []toolRow{{
+	rows := []job.ListedTool{{
 		Namespace: "math", Name: "add", Description: "Adds\x1b[31m " + strings.Repeat("x", 100), Providers: 2, ReadOnly: true, Approval: true,
 		Calls: 200, Errors: 3, P50: job.Duration(2 * time.Millisecond), P99: job.Duration(time.Second), Breaker: "open",
 	}, {Namespace: "math", Name: "new-tool", Idempotent: true}}
@@ -34,7 +34,7 @@ func (f *fleet) tools(_ context.Context, _ string, request []byte) (any, error) 
 	if r.Namespace != "" && r.Namespace != "math" {
 		rows = nil
 	}
-	return map[string][]toolRow{"tools": rows}, nil
+	return map[string][]job.ListedTool{"tools": rows}, nil
 }
 
 var (
@@ -115,13 +115,13 @@ func TestTools(t *testing.T) {
 	if strings.ContainsRune(got.stdout, 0x1b) || strings.Contains(got.stdout, strings.Repeat("x", 61)) {
 		t.Errorf("got %q, want it printable and cut", got.stdout)
 	}
-	rows := documents[toolRow](t, f.submit("tools", "math", "--json").want(t, codeOK).stdout)
+	rows := documents[job.ListedTool](t, f.submit("tools", "math", "--json").want(t, codeOK).stdout)
 	if len(rows) != 2 || string(rows[0].InputSchema) != `{"type":"object"}` || rows[0].P99 != job.Duration(time.Second) {
 		t.Errorf("got %+v, want two tools with schemas", rows)
 	}
 	f.submit("tools", "none").want(t, codeOK).wantIn(t, "stderr", "no provider")
 	f.submit("tools", "--refused").want(t, codeOK).wantIn(t, "stdout", `odd\x1b[2J`).wantIn(t, "stdout", "tools.n._a")
-	if refused := documents[refusedTool](t, f.submit("tools", "x", "--refused", "--json").want(t, codeOK).stdout); len(refused) != 1 {
+	if refused := documents[job.RefusedTool](t, f.submit("tools", "x", "--refused", "--json").want(t, codeOK).stdout); len(refused) != 1 {
 		t.Errorf("got %+v, want that of x", refused)
 	}
 	f.submit("tools", "--since", "soon").want(t, codeUsage)

@@ -220,10 +220,10 @@ func TestADecisionThatNobodyAnnounces(t *testing.T) {
 func TestToolsVerb(t *testing.T) {
 	t.Parallel()
 	a := startAsked(t)
-	var answer toolsAnswer
+	var answer job.ToolList
 	until(a.ctx, t, "the tools", func() bool {
-		answer = toolsAnswer{}
-		err := a.submitter.Ask(a.ctx, "a", "tools", toolsRequest{Schemas: true}, &answer)
+		answer = job.ToolList{}
+		err := a.submitter.Ask(a.ctx, "a", "tools", job.ToolsQuery{Schemas: true}, &answer)
 		return err == nil && len(answer.Tools) == 2
 	})
 	add := answer.Tools[0]
@@ -234,8 +234,8 @@ func TestToolsVerb(t *testing.T) {
 		t.Errorf("got breakers %q and %q, want closed, and none", add.Breaker, answer.Tools[1].Breaker)
 	}
 	// The rules allow nobody else anything.
-	var others toolsAnswer
-	if err := a.attach("submitter", "b").Ask(a.ctx, "b", "tools", toolsRequest{}, &others); err != nil || len(others.Tools) != 0 {
+	var others job.ToolList
+	if err := a.attach("submitter", "b").Ask(a.ctx, "b", "tools", job.ToolsQuery{}, &others); err != nil || len(others.Tools) != 0 {
 		t.Errorf("tenant b: got %+v and error %v, want no tool", others.Tools, err)
 	}
 	ran(a.ctx, t, a.submitter, &job.Job{Code: "try:\n    await echo(text=1)\nexcept ToolError: pass"})
@@ -244,7 +244,7 @@ func TestToolsVerb(t *testing.T) {
 		t.Fatal(err)
 	}
 	resultOf(a.ctx, t, a.submitter, j)
-	if err := a.submitter.Ask(a.ctx, "a", "tools", toolsRequest{Namespace: "math"}, &answer); err != nil {
+	if err := a.submitter.Ask(a.ctx, "a", "tools", job.ToolsQuery{Namespace: "math"}, &answer); err != nil {
 		t.Fatal(err)
 	}
 	add, echo := answer.Tools[0], answer.Tools[1]
@@ -254,7 +254,7 @@ func TestToolsVerb(t *testing.T) {
 	if echo.Calls != 0 {
 		t.Errorf("got %+v, want no call that left", echo)
 	}
-	if err := a.submitter.Ask(a.ctx, "a", "tools", toolsRequest{Namespace: "math", Since: time.Now().Add(time.Minute)}, &answer); err != nil || answer.Tools[0].Calls != 0 {
+	if err := a.submitter.Ask(a.ctx, "a", "tools", job.ToolsQuery{Namespace: "math", Since: time.Now().Add(time.Minute)}, &answer); err != nil || answer.Tools[0].Calls != 0 {
 		t.Errorf("got %+v and error %v, want no calls of later", answer.Tools, err)
 	}
 }

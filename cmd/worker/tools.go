@@ -4,8 +4,6 @@ import (
 	"context"
 	"time"
 
-	"github.com/go-json-experiment/json/jsontext"
-
 	"airlock/broker"
 	"airlock/broker/policy"
 	"airlock/job"
@@ -16,51 +14,11 @@ import (
 // otherwise.
 const statSpan = 24 * time.Hour
 
-// toolsRequest asks for the tools of a namespace, or of all.
-type toolsRequest struct {
-	Namespace string `json:"namespace,omitzero"`
-	// Since is from when on calls are summed up; a day ago if zero.
-	Since time.Time `json:"since,omitzero"`
-	// Schemas adds the tools' schemas; Refused asks for the announcements
-	// that are no tools, and for nothing else.
-	Schemas bool `json:"schemas,omitzero"`
-	Refused bool `json:"refused,omitzero"`
-}
-
-// toolRow is a tool as this worker knows it, and how the tenant's calls went.
-type toolRow struct {
-	Namespace    string         `json:"namespace"`
-	Name         string         `json:"name"`
-	Description  string         `json:"description,omitzero"`
-	InputSchema  jsontext.Value `json:"input_schema,omitzero"`
-	OutputSchema jsontext.Value `json:"output_schema,omitzero"`
-	ReadOnly     bool           `json:"read_only"`
-	Idempotent   bool           `json:"idempotent"`
-	SchemaDigest string         `json:"schema_digest"`
-	Providers    int            `json:"providers"`
-	// Approval: calls wait for a person.
-	Approval bool `json:"approval,omitzero"`
-	// Breaker is closed, open or half-open in this worker; empty where the
-	// operator's rules have none.
-	Breaker string `json:"breaker,omitzero"`
-
-	Calls  int          `json:"calls"`
-	Errors int          `json:"errors"`
-	P50    job.Duration `json:"p50,omitzero"`
-	P99    job.Duration `json:"p99,omitzero"`
-}
-
-// toolsAnswer has one of its lists.
-type toolsAnswer struct {
-	Tools   []toolRow        `json:"tools"`
-	Refused []broker.Refused `json:"refused"`
-}
-
 // listTools answers what this worker's catalogue has, but for what the
 // operator's rules deny to the tenant.
-func (p *pool) listTools(ctx context.Context, tenant string, r toolsRequest) (any, error) {
+func (p *pool) listTools(ctx context.Context, tenant string, r job.ToolsQuery) (any, error) {
 	if r.Refused {
-		return toolsAnswer{Refused: p.catalogue.Refused()}, nil
+		return job.ToolList{Refused: p.catalogue.Refused()}, nil
 	}
 	if r.Since.IsZero() {
 		r.Since = time.Now().Add(-statSpan)
@@ -74,7 +32,7 @@ func (p *pool) listTools(ctx context.Context, tenant string, r toolsRequest) (an
 		known[[2]string{s.Namespace, s.Name}] = s
 	}
 	rules, breakers := p.cfg.rules.Policy(), p.broker.Breakers()
-	rows := []toolRow{}
+	rows := []job.ListedTool{}
 	for _, o := range p.catalogue.Offers(r.Namespace) {
 		rule := rules.For(tenant, o.Namespace, o.Name)
 		if rule.Deny {
@@ -84,11 +42,11 @@ func (p *pool) listTools(ctx context.Context, tenant string, r toolsRequest) (an
 		row.Approval, row.Breaker = rule.Approve, breakerOf(rule, o, breakers)
 		rows = append(rows, row)
 	}
-	return toolsAnswer{Tools: rows}, nil
+	return job.ToolList{Tools: rows}, nil
 }
 
-func newToolRow(o broker.Offer, s store.ToolStat, schemas bool) toolRow {
-	row := toolRow{
+func newToolRow(o broker.Offer, s store.ToolStat, schemas bool) job.ListedTool {
+	row := job.ListedTool{
 		Namespace: o.Namespace, Name: o.Name, Description: o.Description, ReadOnly: o.ReadOnly, Idempotent: o.Idempotent,
 		SchemaDigest: o.Digest, Providers: o.Providers,
 		Calls: s.Calls, Errors: s.Errors, P50: job.Duration(s.P50), P99: job.Duration(s.P99),

@@ -22,6 +22,7 @@ import (
 	"airlock/broker/provider"
 	"airlock/cmd/internal/spans"
 	"airlock/gateway"
+	"airlock/job"
 	"airlock/queue"
 	"airlock/queue/natstest"
 	"airlock/store"
@@ -129,8 +130,8 @@ func (w *watched) serve(ctx context.Context, group *errgroup.Group, srv *natstes
 	server := httptest.NewServer(g)
 	w.gateway = server.URL
 	until(ctx, w.t, "a worker that knows math.add", func() bool {
-		var answer toolsAnswer
-		return q.Ask(ctx, "default", "tools", toolsRequest{}, &answer) == nil && len(answer.Tools) == 1
+		var answer job.ToolList
+		return q.Ask(ctx, "default", "tools", job.ToolsQuery{}, &answer) == nil && len(answer.Tools) == 1
 	})
 	group.Go(func() error {
 		defer s.Close()
