@@ -248,35 +248,53 @@ func (g *Gateway) getResults(w http.ResponseWriter, r *request) error {
 			return problemf(CodeBadRequest, "after: want a job's id")
 		}
 	}
-	results, err := g.cfg.Store.BatchResults(r.Context(), r.who.tenant, name, after, limit)
+	lines, last, err := g.resultLines(r.Context(), r.who.tenant, name, after, limit)
 	if err != nil {
 		return err
 	}
-	if len(results) == 0 {
+	if len(lines) == 0 {
 		if _, err := g.cfg.Store.Batch(r.Context(), r.who.tenant, name); err != nil {
 			return err
 		}
 	}
 	w.Header().Set("Content-Type", mediaNDJSON)
-	if len(results) == limit {
-		last := results[len(results)-1].Job
+	if !last.IsZero() {
 		w.Header().Set("Link", fmt.Sprintf(`</v1/batches/%s/results?after=%s&limit=%d>; rel="next"`, name, last, limit))
 	}
-	return writeLines(w, results)
+	_, _ = w.Write(lines) // the client has left
+	return nil
 }
 
-// writeLines sends one document a line, without keeping them all.
-func writeLines[T any](w io.Writer, docs []T) error {
-	for _, doc := range docs {
-		line, err := json.Marshal(doc, json.Deterministic(true), jsontext.EscapeForHTML(true))
+// The bounds of a page of results: it ends with the result with which it has
+// pageBytes, and no more than that is read at a time of what is known to be
+// large.
+const (
+	pageBytes    = 8 << 20
+	firstResults = 4
+	mostResults  = 128
+)
+
+// resultLines encodes results, one a line. last is that of the page's last job
+// where there may be more behind it.
+func (g *Gateway) resultLines(ctx context.Context, tenant, batch string, after job.ID, limit int) (lines []byte, last job.ID, err error) {
+	for n, step := 0, firstResults; n < limit && len(lines) < pageBytes; step = max(1, min(mostResults, pageBytes*n/len(lines))) {
+		asked := min(step, limit-n)
+		results, err := g.cfg.Store.BatchResults(ctx, tenant, batch, after, asked)
 		if err != nil {
-			return err
+			return nil, job.ID{}, err
 		}
-		if _, err := w.Write(append(line, '\n')); err != nil {
-			return nil // the client has left
+		for _, r := range results {
+			line, err := json.Marshal(r, json.Deterministic(true), jsontext.EscapeForHTML(true))
+			if err != nil {
+				return nil, job.ID{}, err
+			}
+			lines, after = append(append(lines, line...), '\n'), r.Job
+		}
+		if n += len(results); len(results) < asked {
+			return lines, job.ID{}, nil
 		}
 	}
-	return nil
+	return lines, after, nil
 }
 
 func (g *Gateway) deleteBatch(w http.ResponseWriter, r *request) error {

@@ -199,7 +199,7 @@ func TestEventsAreOfTheirTenantOnly(t *testing.T) {
 func TestASlowReaderIsSentAway(t *testing.T) {
 	t.Parallel()
 	gate, flooded := make(chan struct{}), make(chan struct{})
-	w := start(t, setUp{gateway: gateway.Config{StreamWait: 100 * time.Millisecond}, play: scriptedBy(faithful, func(s *scripted) bool {
+	w := start(t, setUp{gateway: gateway.Config{AnswerWait: 100 * time.Millisecond}, play: scriptedBy(faithful, func(s *scripted) bool {
 		<-gate
 		for range 1000 {
 			s.news(job.News{Kind: job.NewsOutput, Stream: "stdout", Data: bytes.Repeat([]byte("x"), 32<<10)})
@@ -226,6 +226,34 @@ func TestASlowReaderIsSentAway(t *testing.T) {
 		got := w.open("/v1/jobs/"+id.String()+"/events", "1.1", "").rest()
 		return len(got) > 0 && got[len(got)-1].name == "finished"
 	})
+}
+
+// TestOutputComesAfterTheStart also for who comes when the news of the start
+// have gone by, and the history does not have it yet.
+func TestOutputComesAfterTheStart(t *testing.T) {
+	t.Parallel()
+	gate := make(chan struct{})
+	w := start(t, setUp{play: scriptedBy(faithful, func(s *scripted) bool {
+		<-gate
+		s.print("stdout", []byte("late\n"))
+		return true
+	})})
+	id := w.submitted(`{"code": "return 1"}`, "")
+	eventually(t, "it runs", func() bool {
+		record, err := w.store.Job(t.Context(), "default", id)
+		return err == nil && record.State == job.StateRunning
+	})
+	s := w.open("/v1/jobs/"+id.String()+"/events", "", "")
+	eventually(t, "following", func() bool { return gateway.Following(w.gw) == 1 })
+	close(gate)
+	var got []string
+	for _, m := range s.rest() {
+		got = append(got, strings.TrimSpace(m.id+" "+m.name))
+	}
+	want := []string{"0.0 queued", "1.0 claimed", "1.1 started", "output", "1.end finished"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("events (-want +got):\n%s", diff)
+	}
 }
 
 func TestAThousandStreams(t *testing.T) {

@@ -66,7 +66,7 @@ func (g *Gateway) followJob(w http.ResponseWriter, r *request) error {
 		return nil
 	}
 	f.out = g.openStream(w)
-	defer f.out.close()
+	defer f.out.flush()
 	f.run(ctx, trail)
 	return nil
 }
@@ -143,6 +143,7 @@ func (f *follower) hear(ctx context.Context, e JobEvent) {
 	switch {
 	case e.name == eventOutput:
 		if e.Attempt == f.at.attempt && f.at.step != stepEnd {
+			f.start(e)
 			f.out.event("", e.name, e)
 		}
 	case !e.place.after(f.at):
@@ -150,12 +151,19 @@ func (f *follower) hear(ctx context.Context, e JobEvent) {
 		f.send(e)
 		f.drain()
 	case e.place == place{f.at.attempt, stepLink + 1} && f.at.step == stepClaimed:
-		started := JobEvent{Job: e.Job, Batch: e.Batch, At: e.At, Attempt: e.Attempt, name: eventStarted, place: place{e.Attempt, stepStarted}}
-		f.send(started)
+		f.start(e)
 		f.send(e)
 		f.drain()
 	case len(f.early) < maxEarly:
 		f.early[e.place] = e
+	}
+}
+
+// start sends that the attempt has started, which what it did shows, if the news
+// of that were missed.
+func (f *follower) start(did JobEvent) {
+	if f.at.step == stepClaimed {
+		f.send(JobEvent{Job: did.Job, Batch: did.Batch, At: did.At, Attempt: did.Attempt, name: eventStarted, place: place{did.Attempt, stepStarted}})
 	}
 }
 

@@ -75,7 +75,7 @@ func (g *Gateway) followBatch(w http.ResponseWriter, r *request) error {
 		return err
 	}
 	f.out = g.openStream(w)
-	defer f.out.close()
+	defer f.out.flush()
 	f.run(ctx)
 	return nil
 }

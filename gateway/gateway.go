@@ -38,9 +38,9 @@ type Config struct {
 	// BodyWait is how long a client may take over the next part of its body:
 	// 30 s.
 	BodyWait time.Duration
-	// StreamWait is how long a client may take to take the next part of a
-	// stream of events: 10 s.
-	StreamWait time.Duration
+	// AnswerWait is how long a client may take to take the next part of its
+	// answer, such as events: 10 s.
+	AnswerWait time.Duration
 	// Spans makes a span of each request, and has the jobs that it submits
 	// join its trace; nil makes none.
 	Spans trace.TracerProvider
@@ -55,7 +55,7 @@ func (c Config) withDefaults() Config {
 	c.Rate = cmp.Or(c.Rate, 1000)
 	c.Concurrency = cmp.Or(c.Concurrency, 2000)
 	c.BodyWait = cmp.Or(c.BodyWait, 30*time.Second)
-	c.StreamWait = cmp.Or(c.StreamWait, 10*time.Second)
+	c.AnswerWait = cmp.Or(c.AnswerWait, 10*time.Second)
 	c.Callbacks.Tries = cmp.Or(c.Callbacks.Tries, 10)
 	c.Callbacks.Pause = cmp.Or(c.Callbacks.Pause, 5*time.Second)
 	c.Callbacks.Patience = cmp.Or(c.Callbacks.Patience, 10*time.Second)

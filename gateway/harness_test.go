@@ -1,6 +1,7 @@
 package gateway_test
 
 import (
+	"bytes"
 	"context"
 	"io"
 	"net/http"
@@ -151,6 +152,10 @@ func outcome(j *job.Job) *job.Result {
 	case "exit 3":
 		three := 3
 		r.Status, r.ExitCode = job.StatusGuestError, &three
+	case "large":
+		r.Stdout, r.StdoutBytes = bytes.Repeat([]byte("x"), 3<<20), 3<<20
+	case "huge":
+		r.Stdout, r.StdoutBytes = bytes.Repeat([]byte("x"), 16<<20), 16<<20
 	case "leave":
 		r.Status, r.Value = job.StatusNoResult, nil
 	case "hostile":

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -21,6 +22,8 @@ import (
 const (
 	// maxJobs is how many jobs one array may hold; more go into a batch.
 	maxJobs = 1000
+	// maxHeld bounds the results that the answer to an array has.
+	maxHeld = 64 << 20
 	// maxWait is how long a request may wait for its jobs.
 	maxWait = 5 * time.Minute
 )
@@ -31,7 +34,7 @@ type Receipt struct {
 	Lane string `json:"lane,omitzero"`
 	// Known is set when the same content was submitted under the same key.
 	Known  bool        `json:"known,omitzero" doc:"The same content was submitted under this key before."`
-	Result *job.Result `json:"result,omitzero" doc:"There when the job ended within the wait."`
+	Result *job.Result `json:"result,omitzero" doc:"There when the job ended within the wait. Of an array's results only the first 64 MiB are: ask for the others by their id."`
 	// Problem is there when this job of an array was not taken.
 	Problem *Problem `json:"problem,omitzero" doc:"There when this job of an array was not taken."`
 }
@@ -104,6 +107,7 @@ func (g *Gateway) postArray(w http.ResponseWriter, r *request, body []byte, opt 
 		return problemf(CodeBadRequest, "Idempotency-Key is for one job: give those of an array their key in the field key")
 	}
 	receipts := make([]Receipt, len(jobs))
+	var held atomic.Int64
 	var running sync.WaitGroup
 	for i, j := range jobs {
 		own := opt
@@ -112,6 +116,9 @@ func (g *Gateway) postArray(w http.ResponseWriter, r *request, body []byte, opt 
 			var err error
 			if receipts[i], err = g.runOne(r.Context(), j, own); err != nil {
 				receipts[i].Problem = problemOf(err)
+			}
+			if res := receipts[i].Result; res != nil && held.Add(int64(len(res.Stdout)+len(res.Stderr)+len(res.Value))) > maxHeld {
+				receipts[i].Result = nil
 			}
 		})
 	}

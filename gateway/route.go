@@ -106,6 +106,7 @@ func (g *Gateway) unknown(w http.ResponseWriter, r *http.Request) {
 
 // ServeHTTP implements http.Handler.
 func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	w = newPatientWriter(w, g.cfg.AnswerWait)
 	h := w.Header()
 	h.Set("Content-Security-Policy", "default-src 'none'; style-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'")
 	h.Set("X-Content-Type-Options", "nosniff")

@@ -10,18 +10,13 @@ import (
 	"github.com/go-json-experiment/json"
 )
 
-const (
-	// beatEvery is how often a stream shows that it lives.
-	beatEvery = 15 * time.Second
-	// streamPiece is how much is written at once.
-	streamPiece = 64 << 10
-)
+// beatEvery is how often a stream shows that it lives.
+const beatEvery = 15 * time.Second
 
 // eventStream writes server-sent events. After an error it does nothing more.
 type eventStream struct {
 	w       http.ResponseWriter
 	control *http.ResponseController
-	wait    time.Duration
 	buf     bytes.Buffer
 	err     error
 }
@@ -32,7 +27,7 @@ func (g *Gateway) openStream(w http.ResponseWriter) *eventStream {
 	h.Set("Content-Type", mediaEvents)
 	h.Set("X-Accel-Buffering", "no") // of proxies
 	w.WriteHeader(http.StatusOK)
-	s := &eventStream{w: w, control: http.NewResponseController(w), wait: g.cfg.StreamWait}
+	s := &eventStream{w: w, control: http.NewResponseController(w)}
 	s.comment("airlock")
 	return s
 }
@@ -58,7 +53,7 @@ func (s *eventStream) event(id string, name eventName, data any) {
 		fmt.Fprintf(&s.buf, "id: %s\n", id)
 	}
 	fmt.Fprintf(&s.buf, "event: %s\ndata: %s\n\n", name, body)
-	if s.buf.Len() >= streamPiece {
+	if s.buf.Len() >= answerPiece {
 		s.flush()
 	}
 }
@@ -74,19 +69,10 @@ func (s *eventStream) flush() {
 	if s.err != nil || s.buf.Len() == 0 {
 		return
 	}
-	// A writer in a test may have no deadlines; a server's has.
-	_ = s.control.SetWriteDeadline(time.Now().Add(s.wait))
 	_, s.err = s.w.Write(s.buf.Bytes())
 	s.buf.Reset()
 	if s.err == nil {
 		s.err = s.control.Flush()
-	}
-}
-
-// close leaves the connection to the next request.
-func (s *eventStream) close() {
-	if s.flush(); s.err == nil {
-		_ = s.control.SetWriteDeadline(time.Time{})
 	}
 }
 

@@ -96,7 +96,7 @@ func (g *Gateway) table() []route {
 		{method: get, path: "/v1/batches/{id}", scope: store.ScopeRead, name: "getBatch", summary: "How many jobs of a batch stand where",
 			params: []param{pathName}, out: map[int]content{200: doc(job.Summary{}, "The counts.")}, problems: ofOne, serve: g.getBatch},
 		{method: get, path: "/v1/batches/{id}/results", scope: store.ScopeRead, name: "listResults", summary: "The results of a batch, one a line",
-			text:   "In the order of the jobs' ids. The header Link names the next page.",
+			text:   "In the order of the jobs' ids. The header Link names the next page, which there may be though this one has fewer results than its limit: it ends early where results are large.",
 			params: []param{pathName, {"query", "after", "Only those after the job with this id.", "string"}, limitHere},
 			out:    map[int]content{200: {media: mediaNDJSON, of: job.Result{}, text: "The results so far."}},
 

@@ -280,10 +280,10 @@ class Airlock:
         after, limit = "", 500
         while True:
             page = self._ask("GET", f"/v1/batches/{_quoted(batch)}/results?limit={limit}{after}", lines=True)
+            if not page:
+                return
             for raw in page:
                 yield Result.of(raw)
-            if len(page) < limit:
-                return
             after = f"&after={page[-1]['job']}"
 
     def cancel_batch(self, batch: str) -> dict[str, int]:
