@@ -67,23 +67,46 @@ func (q *Queue) ask(ctx context.Context, prefix, tenant, verb string, request, r
 	return q.readAnswer(ctx, tenant, verb, reply, response)
 }
 
-// fleetPatience is how long one worker has to answer what it knows by heart,
-// at first.
-const fleetPatience = 2 * time.Second
+// A question of the fleet is put again after fleetPatience, and then after
+// twice as long each time, until the pause is fleetPause.
+const (
+	fleetPatience = 250 * time.Millisecond
+	fleetPause    = 2 * time.Second
+)
 
-// request puts a question of the fleet again when no answer comes, which does
-// no harm: a worker that is frozen, but whose connection the server still
-// holds, is given its share of the questions and answers none.
+// noResponders is the status with which the server itself answers a question
+// that nobody listens for.
+const noResponders = "503"
+
+// request puts a question to one worker.
+//
+// A worker that is frozen, but whose connection the server still holds, is
+// given its share of the questions and answers none. Those of the fleet are
+// therefore put again, which does no harm, and the first answer to any of them
+// counts. With one of two workers frozen, half a minute has 17 of them.
 func (q *Queue) request(ctx context.Context, prefix, subject string, body []byte) (*nats.Msg, error) {
 	if prefix != prefixFleet {
 		return q.nc.RequestWithContext(ctx, subject, body)
 	}
-	for patience := fleetPatience; ; patience *= 2 {
-		once, cancel := context.WithTimeout(ctx, patience)
-		reply, err := q.nc.RequestWithContext(once, subject, body)
-		cancel()
-		if !errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil {
-			return reply, err
+	answers, inbox := make(chan *nats.Msg, 1), q.nc.NewInbox()
+	sub, err := q.nc.ChanSubscribe(inbox, answers)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = sub.Unsubscribe() }()
+	for patience := fleetPatience; ; patience = min(2*patience, fleetPause) {
+		if err := q.nc.PublishRequest(subject, inbox, body); err != nil {
+			return nil, err
+		}
+		select {
+		case reply := <-answers:
+			if len(reply.Data) == 0 && reply.Header.Get("Status") == noResponders {
+				return nil, nats.ErrNoResponders
+			}
+			return reply, nil
+		case <-time.After(patience):
+		case <-ctx.Done():
+			return nil, ctx.Err()
 		}
 	}
 }
