@@ -42,6 +42,35 @@ class DecodeTest(unittest.TestCase):
                 wire.decode(body)
 
 
+class LargeTest(unittest.TestCase):
+    """What is decoded in another way for its size is decoded to the same, and refused for the same."""
+
+    padding = b"[" + b",".join([b'{"name":"add","of":[{"x":1}]}'] * 2000) + b"]"
+
+    def test_same_values(self) -> None:
+        for text in (
+            b"1", b"[]", b'"a:b"', b'"a\\\\"', b'"\\":"', b'"\\":\\":"', b'"\\u00e4"', b'"\\ud83c\\udf78"', b'{"a" : 1}', b'{"a"\n:1}',
+            b'{"a\\\\":1}', b"1e5", b"7" * 4400, b"[" * 65 + b"]" * 65,
+        ):  # fmt: skip
+            with self.subTest(text[:40]):
+                small = wire.decode(b'{"b":' + text + b"}")
+                large = wire.decode(b'{"b":' + text + b',"p":' + self.padding + b"}")
+                self.assertEqual(large.pop("p"), [{"name": "add", "of": [{"x": 1}]}] * 2000)
+                self.assertTrue(large == small)
+
+    def test_refused(self) -> None:
+        for text in (
+            b'{"a":1,"a":1}', b'{"a":1,"a":"\\":"}', b'{"a":1,"a" :1}', b'{"a":1,"a"\n:1}', b'{"a":1,"a"\n:"\\":"}', b'[[{"b":{"a":1,"b":2,"a":3}}]]',
+            b"NaN", b"-Infinity", b'"\\ud800"', b'{"\\udc00":1}', b'["\\uD83c"]', b'"\xff"', b'"\n"', b"01", b"[1,]", b"[" * 66 + b"]" * 66,
+            b"[" * 100_000 + b"]" * 100_000,
+        ):  # fmt: skip
+            with self.subTest(text[:40]), self.assertRaises(wire.ProtocolError):
+                wire.decode(b'{"b":' + text + b',"p":' + self.padding + b"}")
+        for body in (b'{"p":' + self.padding + b"}{}", self.padding):
+            with self.subTest(body[-4:]), self.assertRaises(wire.ProtocolError):
+                wire.decode(body)
+
+
 class ChannelTest(unittest.TestCase):
     def setUp(self) -> None:
         self.worker, self.guest = socket.socketpair()
