@@ -42,5 +42,5 @@ func (c *Catalogue) Hear(answers [][]byte) {
 // ListTools is what a guest costs that asks for the tools of its job: the body
 // of the answer.
 func ListTools(ctx context.Context, j *job.Job, tools Tools) ([]byte, error) {
-	return encodeTools(New(Config{Tools: tools}).newRights(j).granted(ctx))
+	return listed(New(Config{Tools: tools}).newRights(j).granted(ctx), true)
 }

@@ -10,35 +10,6 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// toolEntry is how a tool is described to a guest.
-type toolEntry struct {
-	Namespace   string         `json:"namespace"`
-	Name        string         `json:"name"`
-	Description string         `json:"description,omitzero"`
-	InputSchema jsontext.Value `json:"input_schema,omitzero"`
-	// OutputSchema is in the answer to list_tools only: it has no use for
-	// binding the tools.
-	OutputSchema jsontext.Value `json:"output_schema,omitzero"`
-}
-
-// maxToolText bounds the descriptions and schemas of one list, so that it fits
-// a frame beside the largest job.
-const maxToolText = 1 << 20
-
-// listed is the list of tools with as many descriptions and schemas as fit.
-func listed(tools []*Tool) []toolEntry {
-	entries, room := []toolEntry{}, maxToolText
-	for _, t := range tools {
-		entry := toolEntry{Namespace: t.Namespace, Name: t.Name}
-		if size := len(t.Description) + len(t.InputSchema); size <= room {
-			room -= size
-			entry.Description, entry.InputSchema = t.Description, t.InputSchema
-		}
-		entries = append(entries, entry)
-	}
-	return entries
-}
-
 // jobFrame is the worker's answer to hello.
 type jobFrame struct {
 	Method string    `json:"method"`
@@ -53,7 +24,6 @@ type jobParams struct {
 	Files     []jobFile         `json:"files,omitempty"`
 	Collect   []string          `json:"collect,omitempty"`
 	Namespace string            `json:"namespace,omitzero"`
-	Tools     []toolEntry       `json:"tools,omitempty"`
 	Limits    jobLimits         `json:"limits"`
 }
 
@@ -73,7 +43,7 @@ type jobLimits struct {
 // encodeJob is the body of the job frame.
 func (b *Broker) encodeJob(j *job.Job, tools []*Tool) ([]byte, error) {
 	frame := jobFrame{Method: "job", Params: jobParams{
-		Code: j.Code, Vars: j.Vars, Args: j.Args, Env: j.Env, Namespace: j.Namespace, Tools: listed(tools),
+		Code: j.Code, Vars: j.Vars, Args: j.Args, Env: j.Env, Namespace: j.Namespace,
 		Limits: jobLimits{Result: j.Limits.Result, Frame: MaxFrame, Parallel: b.cfg.Parallel},
 	}}
 	if len(j.Collect) > 0 {
@@ -83,7 +53,18 @@ func (b *Broker) encodeJob(j *job.Job, tools []*Tool) ([]byte, error) {
 		content := base64.StdEncoding.EncodeToString(f.Content)
 		frame.Params.Files = append(frame.Params.Files, jobFile{Path: f.Path, Base64: content})
 	}
-	return json.Marshal(frame, json.Deterministic(true))
+	body, err := json.Marshal(frame, json.Deterministic(true))
+	if err != nil || len(tools) == 0 {
+		return body, err
+	}
+	list, err := listed(tools, false)
+	if err != nil {
+		return nil, err
+	}
+	// The list is spliced in before both closing braces: it may be the most of
+	// the frame, and has been checked.
+	body = append(append(body[:len(body)-2], `,"tools":`...), list...)
+	return append(body, "}}"...), nil
 }
 
 // okReply is the body of a reply. value is JSON that has been checked, or nil
@@ -115,16 +96,4 @@ func errorReply(id uint64, why *refusal, tool *Tool) []byte {
 		body = append(body, `,"retryable":true`...)
 	}
 	return append(body, `}}`...)
-}
-
-// encodeTools is the value of a list_tools reply.
-func encodeTools(tools []*Tool) (jsontext.Value, error) {
-	entries, room := listed(tools), maxToolText
-	for i, t := range tools {
-		if room -= len(t.OutputSchema); room < 0 {
-			break
-		}
-		entries[i].OutputSchema = t.OutputSchema
-	}
-	return json.Marshal(entries, json.Deterministic(true))
 }

@@ -273,7 +273,7 @@ func (s *session) listTools(ctx, calls context.Context, id uint64, finished bool
 		s.reply(ctx, id, errorReply(id, refusef(CodeFinished, "the result has been given"), nil))
 		return
 	}
-	body, err := encodeTools(s.tools(calls))
+	body, err := listed(s.tools(calls), true)
 	if err != nil {
 		s.log.Error().Err(err).Msg("tools do not encode")
 		s.reply(ctx, id, errorReply(id, refusef(CodeNoProvider, "the tools cannot be listed"), nil))

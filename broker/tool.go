@@ -37,6 +37,8 @@ type Tool struct {
 	// Digest is the hex SHA-256 of both schemas.
 	Digest string
 	input  *toolschema.Schema
+
+	described described
 }
 
 // NewTool checks what a provider announces: the names, the sizes, and that the
