@@ -86,7 +86,7 @@ const noResponders = "503"
 // counts. With one of two workers frozen, half a minute has 17 of them.
 func (q *Queue) request(ctx context.Context, prefix, subject string, body []byte) (*nats.Msg, error) {
 	if prefix != prefixFleet {
-		return q.nc.RequestWithContext(ctx, subject, body)
+		return q.requestParts(ctx, subject, body)
 	}
 	answers, inbox := make(chan *nats.Msg, 1), q.nc.NewInbox()
 	sub, err := q.nc.ChanSubscribe(inbox, answers)
@@ -228,12 +228,12 @@ func (a *answerer) answer(ctx context.Context, msg *nats.Msg) {
 	defer cancel()
 	tenant, response, err := a.dispatch(ctx, msg)
 	if err == nil {
-		err = a.reply(ctx, tenant, msg.Reply, response)
+		err = a.reply(ctx, tenant, msg, response)
 	}
 	if err == nil {
 		return
 	}
-	if err := a.send(ctx, tenant, msg.Reply, envelope{Error: a.remote(msg.Subject, err)}); err != nil {
+	if err := a.refuse(msg.Reply, a.remote(msg.Subject, err)); err != nil {
 		a.q.cfg.Log.Warn().Err(err).Msg("answer could not be sent")
 	}
 }
@@ -252,30 +252,35 @@ func (a *answerer) dispatch(ctx context.Context, msg *nats.Msg) (tenant string, 
 }
 
 // reply sends what a verb answered: a document, or a blob in its parts.
-func (a *answerer) reply(ctx context.Context, tenant, to string, response any) error {
+func (a *answerer) reply(ctx context.Context, tenant string, to *nats.Msg, response any) error {
 	if body, isBlob := response.(blobBody); isBlob {
-		return a.q.sendParts(ctx, to, body)
+		return a.q.sendParts(ctx, to.Reply, body)
 	}
 	value, err := json.Marshal(response)
 	if err != nil {
 		return fmt.Errorf("encode answer: %w", err)
 	}
-	return a.send(ctx, tenant, to, envelope{Response: value})
-}
-
-func (a *answerer) send(ctx context.Context, tenant, to string, e envelope) error {
-	body, err := json.Marshal(e)
-	if err != nil {
-		return fmt.Errorf("encode answer: %w", err)
-	}
+	// An envelope, put together by hand: to encode it would parse the value.
+	body := append(append([]byte(`{"response":`), value...), '}')
 	if len(body) > int(maxReply) {
 		return &RemoteError{Code: CodeTooLarge, Message: fmt.Sprintf("the answer is %d bytes, the maximum is %s: ask for less", len(body), maxReply)}
 	}
-	msg := nats.NewMsg(to)
+	if len(body) > int(inlineReply) && to.Header.Get(headerParts) != "" {
+		return a.q.sendParts(ctx, to.Reply, body)
+	}
+	msg := nats.NewMsg(to.Reply)
 	if err := a.q.pack(ctx, outputShelf, tenant, msg, body, inlineReply); err != nil {
 		return err
 	}
 	return a.q.nc.PublishMsg(msg)
+}
+
+func (a *answerer) refuse(to string, why *RemoteError) error {
+	body, err := json.Marshal(envelope{Error: why})
+	if err != nil {
+		return fmt.Errorf("encode answer: %w", err)
+	}
+	return a.q.nc.Publish(to, body)
 }
 
 // remote is what the asker is told of an error.
