@@ -4,10 +4,11 @@
 #   dev/wasm.sh           when it is not there, or was built of something else
 #   dev/wasm.sh present   exits 0 when it is there and whole, 1 otherwise
 #
-# It takes about five minutes on two cores, 100 MB of downloads from a Debian
-# mirror and 0.7 GB in the cache, AIRLOCK_WASM_CACHE or ~/.cache/airlock/wasm.
-# It installs nothing; what it unpacks stays in the cache, and a later build
-# goes on from there. The files are the same on every machine that builds them
+# It takes four and a half minutes of processor time, 100 MB of downloads from a
+# Debian mirror and 0.7 GB in the cache, AIRLOCK_WASM_CACHE or
+# ~/.cache/airlock/wasm. It installs nothing; what it unpacks stays in the cache,
+# and a later build goes on from there. What was built stays there too, by the
+# digest of its recipe: another checkout of the same recipe copies it. The files are the same on every machine that builds them
 # and run on every system: they may be copied from another machine.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -30,13 +31,13 @@ digest() {
 	cat "$@" | sha256 | cut -d ' ' -f 1
 }
 
-# Whether the files are what their manifest says.
+# Whether a folder's files are what their manifest says.
 present() {
 	local name
-	[ -f "$out/manifest.json" ] || return 1
+	[ -f "$1/manifest.json" ] || return 1
 	for name in python.wasm stdlib.zip; do
-		[ -f "$out/$name" ] || return 1
-		grep -qF "\"$name\": \"$(digest "$out/$name")\"" "$out/manifest.json" || return 1
+		[ -f "$1/$name" ] || return 1
+		grep -qF "\"$name\": \"$(digest "$1/$name")\"" "$1/manifest.json" || return 1
 	done
 }
 
@@ -46,7 +47,7 @@ inputs() {
 }
 
 current() {
-	present && [ "$(cat "$out/inputs" 2>/dev/null)" = "$(inputs)" ]
+	present "$1" && [ "$(cat "$1/inputs" 2>/dev/null)" = "$(inputs)" ]
 }
 
 need() {
@@ -82,13 +83,25 @@ step() {
 	echo "$key" >"$cache/$name.done"
 }
 
-# Links and packs into a new folder, which then takes the old one's place.
-finish() {
-	local new
+# Makes a folder of another's name the output, all at once.
+replace() {
+	rm -rf "$out"
+	mv "$1" "$out"
+	trap - EXIT
+}
+
+# Makes the folder that replace puts in its place.
+make_new() {
+	rm -rf "${new:-}"
 	mkdir -p bin
 	new=$(mktemp -d bin/wasm.XXXXXX)
 	trap 'rm -rf "$new"' EXIT
 	chmod 755 "$new"
+}
+
+# Links and packs.
+finish() {
+	make_new
 	"$recipe/link.sh" "$cache" "$PWD/$new/python.wasm"
 	pack "$new/stdlib.zip"
 	pack "$new/again.zip"
@@ -96,9 +109,25 @@ finish() {
 	rm "$new/again.zip"
 	manifest "$new" >"$new/manifest.json"
 	inputs >"$new/inputs"
-	rm -rf "$out"
-	mv "$new" "$out"
-	trap - EXIT
+	keep
+	replace "$new"
+}
+
+# What was built before, of this recipe or another, gives way.
+keep() {
+	rm -rf "$cache/built" "$cache/built.part"
+	cp -R "$new" "$cache/built.part"
+	mv "$cache/built.part" "$cache/built"
+}
+
+# Takes what another checkout built of the same recipe. That may be replaced
+# meanwhile, so that it is the copy which must be whole.
+reuse() {
+	current "$cache/built" || return 1
+	make_new
+	cp "$cache/built"/{python.wasm,stdlib.zip,manifest.json,inputs} "$new/" && current "$new" || return 1
+	replace "$new"
+	say "$out is copied from $cache/built"
 }
 
 # Under another hash seed each time, since nothing may depend on it.
@@ -112,12 +141,15 @@ manifest() {
 }
 
 case ${1:-} in
-present) present; exit ;;
+present) present "$out"; exit ;;
 "") ;;
 *) echo "usage: dev/wasm.sh [present]" >&2; exit 2 ;;
 esac
-if current; then
+if current "$out"; then
 	say "$out is current"
+	exit
+fi
+if reuse; then
 	exit
 fi
 need

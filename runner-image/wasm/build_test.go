@@ -90,6 +90,63 @@ func TestPresent(t *testing.T) {
 	}
 }
 
+// inputs is the digest of the recipe in a checkout.
+func inputs(t *testing.T, root string) string {
+	t.Helper()
+	recipe := filepath.Join(root, "runner-image", "wasm")
+	sum := sha256.New()
+	for _, pattern := range []string{"sources.txt", "*.sh", "pack.py", "src/*"} {
+		files, err := filepath.Glob(filepath.Join(recipe, pattern))
+		if err != nil || len(files) == 0 {
+			t.Fatalf("got no %s, error %v", pattern, err)
+		}
+		for _, file := range files {
+			data, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			sum.Write(data)
+		}
+	}
+	return fmt.Sprintf("%x\n", sum.Sum(nil))
+}
+
+// TestReuse: what another checkout built is copied, if it is whole and of the
+// same recipe; otherwise it would be built, which is refused on this system.
+func TestReuse(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name  string
+		spoil func(t *testing.T, built string)
+		want  int
+	}{
+		{"the same", func(*testing.T, string) {}, 0},
+		{"another recipe", func(t *testing.T, built string) { write(t, filepath.Join(built, "inputs"), "another\n") }, 2},
+		{"a file that was changed", func(t *testing.T, built string) { write(t, filepath.Join(built, "python.wasm"), "v") }, 2},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			root, cache, tools := checkout(t), t.TempDir(), t.TempDir()
+			built := filepath.Join(cache, "built")
+			write(t, filepath.Join(built, "python.wasm"), "w")
+			write(t, filepath.Join(built, "stdlib.zip"), "z")
+			write(t, filepath.Join(built, "manifest.json"), fmt.Sprintf(`{"python": "3.13.5", "files": {"python.wasm": "%x", "stdlib.zip": "%x"}}`,
+				sha256.Sum256([]byte("w")), sha256.Sum256([]byte("z"))))
+			write(t, filepath.Join(built, "inputs"), inputs(t, root))
+			tt.spoil(t, built)
+			write(t, filepath.Join(tools, "uname"), "#!/bin/sh\necho Darwin arm64\n")
+			env := []string{"PATH=" + tools + string(os.PathListSeparator) + os.Getenv("PATH"), "AIRLOCK_WASM_CACHE=" + cache}
+			code, said := script(t, env, filepath.Join(root, "dev", "wasm.sh"))
+			if code != tt.want {
+				t.Errorf("got code %d and %q, want %d", code, said, tt.want)
+			}
+			if got, err := os.ReadFile(filepath.Join(root, "bin", "wasm", "python.wasm")); (string(got) == "w") != (tt.want == 0) {
+				t.Errorf("got %q and error %v, want it copied only when it is the same", got, err)
+			}
+		})
+	}
+}
+
 // TestFetch downloads from a mirror of its own.
 func TestFetch(t *testing.T) {
 	t.Parallel()
