@@ -46,6 +46,9 @@ type backend struct {
 	// before the first that counts.
 	lasting time.Duration
 	warm    int
+	// ownProcess says that a guest is one process below the worker, in no pid
+	// namespace by which it could be told from what keeps it.
+	ownProcess bool
 }
 
 // known are the backends in the order of preference. One that is not among
@@ -54,7 +57,7 @@ var known = []backend{
 	{name: "forkserver", gap: 10 * time.Millisecond, spaced: 250, lasting: 10 * time.Second, warm: 100},
 	{name: "bubblewrap", gap: 50 * time.Millisecond, spaced: 100, lasting: 10 * time.Second, warm: 20},
 	{name: "docker", gap: 400 * time.Millisecond, spaced: 40, lasting: 15 * time.Second, warm: 5},
-	{name: "wasm", gap: 500 * time.Millisecond, spaced: 40, lasting: 10 * time.Second, warm: 5},
+	{name: "wasm", gap: 500 * time.Millisecond, spaced: 40, lasting: 10 * time.Second, warm: 5, ownProcess: true},
 }
 
 // unmeasured are the backends without a wall.

@@ -109,6 +109,7 @@ func short(f float64) string {
 const (
 	idleWorker    = 100 // MiB resident
 	parkedGuest   = 3   // MiB that would be free without it
+	spareWasm     = 45  // MiB resident
 	largeBatch    = 100_000
 	smallerBatch  = 10_000
 	flatTolerance = 1.5
@@ -118,17 +119,20 @@ const (
 func (r *report) weighed() []verdict {
 	worker := verdict{What: "worker idle, without warm guests", Goal: fmt.Sprintf("< %d MiB resident", idleWorker), Measured: "not measured here"}
 	parked := verdict{What: "each parked guest, forkserver", Goal: fmt.Sprintf("< %d MiB", parkedGuest), Measured: "not measured here"}
+	spare := verdict{What: "each spare guest, wasm", Goal: fmt.Sprintf("≤ %d MiB resident", spareWasm), Measured: "not measured here"}
 	for _, w := range r.Weights {
 		switch w.ID {
 		case "memory/worker":
 			worker.Measured, worker.Met = fmt.Sprintf("%.0f MiB with NATS", w.MiB), yes(w.MiB < idleWorker)
 		case "memory/forkserver/parked":
 			parked.Measured, parked.Met = short(w.MiB)+" MiB", yes(w.MiB < parkedGuest)
+		case "memory/wasm/parked":
+			spare.Measured, spare.Met = short(w.MiB)+" MiB", yes(w.MiB <= spareWasm)
 		case "memory/forkserver/slot": // comes behind
 			parked.Measured += ", and its slot's process " + short(w.MiB)
 		}
 	}
-	return []verdict{worker, parked}
+	return []verdict{worker, parked, spare}
 }
 
 // flat judges whether a batch ten times as large takes the same memory.

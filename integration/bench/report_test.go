@@ -38,7 +38,7 @@ func page() *report {
 			taken("control/idle", 1, 2, 3), taken("floor/bwrap/2", 10, 10), taken("forkserver/print/idle", 2, 2, 20), taken("forkserver/print/spaced", 9, 9),
 			taken("forkserver/print/2slots", 2, 2, 2), taken("scaling/forkserver/print/4", 4), long, taken("output/1", 7), taken("calls/0", 8),
 		},
-		Weights: []weight{{ID: "memory/worker", Name: "worker", MiB: 40, Kind: "RSS"}, {ID: "memory/forkserver/parked", Name: "parked", MiB: 3.5, Kind: "own"}, {ID: "memory/forkserver/slot", Name: "slot", MiB: 1.5, Kind: "own"}},
+		Weights: []weight{{ID: "memory/worker", Name: "worker", MiB: 40, Kind: "RSS"}, {ID: "memory/forkserver/parked", Name: "parked", MiB: 3.5, Kind: "own"}, {ID: "memory/forkserver/slot", Name: "slot", MiB: 1.5, Kind: "own"}, {ID: "memory/wasm/parked", Name: "spare", MiB: 46, Kind: "RSS"}},
 		Trials:  []trial{{ID: "recovery/claims", Name: "shared", Value: 0.25, Unit: "times"}, {ID: "recovery/worker", Name: "killed", Value: 47, Unit: "s"}},
 		Loads: []load{
 			{ID: "queued/10", Jobs: 10, Rate: 5, P50: 1}, {ID: "batch/10000", Jobs: 10_000, Submit: 20, Worker: 100, Rate: 9},
@@ -68,6 +68,7 @@ func TestGoals(t *testing.T) {
 		"what the gateway adds to a submission, p50":                           {"not measured here", ""},
 		"worker idle, without warm guests":                                     {"40 MiB with NATS", "yes"},
 		"each parked guest, forkserver":                                        {"3.5 MiB, and its slot's process 1.5", "NO"},
+		"each spare guest, wasm":                                               {"46 MiB", "NO"},
 		"16 workers on one lane, fewest claims over the mean":                  {"0.25 times", "NO"},
 		"SIGKILL of a worker: results of all its jobs":                         {"47 s", "yes"},
 		"NATS leader lost: submission resumes":                                 {"not measured here", ""},

@@ -38,10 +38,6 @@ func (b *bencher) memory(ctx context.Context) error {
 		if !b.wants(id) || b.quick && i > 0 {
 			continue
 		}
-		if x.name == "wasm" {
-			b.report.Notes = append(b.report.Notes, "memory/wasm is not weighed: its guests have no pid namespaces of their own to be found by; the tests of backends/wasm look at a spare one")
-			continue
-		}
 		if err := b.weigh(ctx, x, i == 0); err != nil {
 			return fmt.Errorf("%s: %w", id, err)
 		}
@@ -54,6 +50,7 @@ func (b *bencher) memory(ctx context.Context) error {
 func (b *bencher) weigh(ctx context.Context, x backend, idleToo bool) error {
 	var empty, active memory
 	var parked split
+	var spare memory
 	args := []string{"--backends", x.name, "--slots", strconv.Itoa(guests), "--parked"}
 	err := b.measure(ctx, append(args, "0"), nil, func(p *pool) error {
 		if _, err := p.run(ctx, series{name: "warm-up", job: plain, count: x.warm, inFlight: 1}); err != nil {
@@ -73,7 +70,7 @@ func (b *bencher) weigh(ctx context.Context, x backend, idleToo bool) error {
 		return err
 	}
 	err = b.measure(ctx, append(args, strconv.Itoa(guests)), nil, func(p *pool) (err error) {
-		if _, err = settled(ctx, p, x, empty.processes+guests); err != nil {
+		if spare, err = settled(ctx, p, x, empty.processes+guests); err != nil || x.ownProcess {
 			return err
 		}
 		pids, err := sandboxes(ctx, p, x)
@@ -89,7 +86,14 @@ func (b *bencher) weigh(ctx context.Context, x backend, idleToo bool) error {
 		b.report.Weights = append(b.report.Weights, weight{"memory/" + x.name + "/" + what, x.name + ", " + name, mib, kind})
 	}
 	add("base", "all that it keeps without guests", "PSS", empty.pss)
-	add("parked", "each parked guest, its own processes", "own", parked.guest)
+	if x.ownProcess {
+		// Nothing but guests came since it was empty.
+		n := float64(spare.processes - empty.processes)
+		add("parked", "each spare guest, its process", "RSS", (spare.rss-empty.rss)/n)
+		add("parked-pss", "each spare guest, its share of what is mapped by several", "PSS", (spare.pss-empty.pss)/n)
+	} else {
+		add("parked", "each parked guest, its own processes", "own", parked.guest)
+	}
 	if parked.slot > 0 {
 		add("slot", "each slot with a parked guest, the slot's process", "own", parked.slot)
 	}
