@@ -3,6 +3,7 @@
 package wasm
 
 import (
+	"cmp"
 	"context"
 	_ "embed"
 	"runtime/debug"
@@ -20,7 +21,7 @@ var selfTest string
 
 // probe runs a guest that computes something known.
 func (r *ready) probe(ctx context.Context) error {
-	return guestproc.ProbeCode(ctx, selfTest, r.run)
+	return guestproc.ProbeCode(ctx, cmp.Or(r.config.selfTest, selfTest), r.run)
 }
 
 // held are the limits that the module's runtime holds by itself.

@@ -68,6 +68,8 @@ type Config struct {
 	// ownMemory and noGroups let tests reach what holds a process as a whole.
 	ownMemory int64
 	noGroups  bool
+	// selfTest lets tests have a probe compute something wrongly.
+	selfTest string
 }
 
 // Backend runs guests as WebAssembly modules.
