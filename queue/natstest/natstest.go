@@ -22,7 +22,8 @@ import (
 	"airlock/queue"
 )
 
-const patience = 10 * time.Second
+// patience is how long the server may take to start on a busy machine.
+const patience = time.Minute
 
 // Server is a running server. It stops when the test ends.
 type Server struct {
