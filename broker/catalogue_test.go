@@ -76,9 +76,9 @@ func (n *network) await(t *testing.T, namespace, tool string) {
 
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); !holds(); {
+	for deadline := time.Now().Add(time.Minute); !holds(); {
 		if time.Now().After(deadline) {
-			t.Fatalf("got nothing in ten seconds, want: %s", what)
+			t.Fatalf("got nothing in a minute, want: %s", what)
 		}
 		time.Sleep(time.Millisecond)
 	}

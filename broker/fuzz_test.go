@@ -103,7 +103,7 @@ func FuzzSession(f *testing.F) {
 		a := brokertest.Attempt(t, "math.*", func(j *job.Job) { j.Collect = []string{"out/**", "*.log"} })
 		running := brokertest.Serve(t, b, a, host)
 		go io.Copy(io.Discard, guest)
-		guest.SetDeadline(time.Now().Add(10 * time.Second))
+		guest.SetDeadline(time.Now().Add(time.Minute))
 		guest.Write(stream) // the worker may have hung up
 		guest.Close()
 		report, err := running.Wait()

@@ -65,7 +65,7 @@ func TestHostileProviders(t *testing.T) {
 		},
 		"status": func(nc *nats.Conn, m *nats.Msg) { respond(nc, m, map[string]string{"Status": "503"}) },
 	})
-	b := n.serve(t, "bad.*", broker.Config{CallTimeout: 2 * time.Second})
+	b := n.serve(t, "bad.*", broker.Config{CallTimeout: 10 * time.Second})
 	b.Hello()
 	for tool, want := range map[string]string{
 		"nul": `"value":{"a\u0000b":"\u0000"}`, "binary": `"code":"bad_answer"`, "rawnul": `"code":"bad_answer"`, "nan": `"code":"bad_answer"`,
@@ -137,7 +137,7 @@ func TestProviderDiesMidCall(t *testing.T) {
 	t.Parallel()
 	n := newNetwork(t, 0)
 	n.hostile(t, map[string]func(*nats.Conn, *nats.Msg){"dies": func(nc *nats.Conn, _ *nats.Msg) { nc.Close() }})
-	b := n.serve(t, "bad.dies", broker.Config{CallTimeout: 300 * time.Millisecond})
+	b := n.serve(t, "bad.dies", broker.Config{CallTimeout: 3 * time.Second})
 	b.Hello()
 	b.Call(1, "bad.dies", `{}`)
 	b.ExpectCode(1, broker.CodeTimeout)

@@ -101,7 +101,7 @@ func newGated(t *testing.T) *gated {
 
 func until(t *testing.T, what string, met func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); !met(); time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); !met(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("%s does not come", what)
 		}

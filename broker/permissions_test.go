@@ -45,7 +45,7 @@ func TestCallsWithPermissions(t *testing.T) {
 // add calls math.add until it answers.
 func add(t *testing.T, catalogue *broker.Catalogue) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	for ctx.Err() == nil {
 		if sum := tryAdd(ctx, catalogue); sum != "" {

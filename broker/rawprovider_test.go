@@ -52,7 +52,7 @@ func TestRawProviderInPython(t *testing.T) {
 		t.Errorf("got tool %+v and error %v, want it as it describes itself", tool, err)
 	}
 	for _, subject := range []string{"$SRV.PING", "$SRV.PING.text", "$SRV.PING.text.raw-python-1"} {
-		if _, err := n.nc.Request(subject, nil, 10*time.Second); err != nil {
+		if _, err := n.nc.Request(subject, nil, time.Minute); err != nil {
 			t.Errorf("%s: got error %v, want an answer", subject, err)
 		}
 	}
@@ -69,7 +69,7 @@ func TestRawProviderInPython(t *testing.T) {
 		t.Errorf("got provider %q recorded, want raw-python-1", p)
 	}
 	late := &nats.Msg{Subject: "tools.text.reverse", Data: []byte(`{"text":"x"}`), Header: nats.Header{"Airlock-Deadline": {"2000-01-01T00:00:00Z"}}}
-	answer, err := n.nc.RequestMsg(late, 10*time.Second)
+	answer, err := n.nc.RequestMsg(late, time.Minute)
 	if err != nil || answer.Header.Get("Nats-Service-Error-Code") != "deadline_exceeded" {
 		t.Errorf("got %v and error %v, want the deadline exceeded", answer, err)
 	}

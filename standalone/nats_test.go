@@ -18,7 +18,7 @@ import (
 
 func startNATS(t *testing.T, cfg standalone.NATSConfig) *standalone.NATS {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	n, err := standalone.StartNATS(ctx, cfg)
 	if err != nil {
@@ -96,7 +96,7 @@ func TestNATSInProcess(t *testing.T) {
 	if err := errors.Join(nc.Publish("there", []byte("x")), nc.Flush()); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := sub.NextMsg(20 * time.Second); err != nil {
+	if _, err := sub.NextMsg(time.Minute); err != nil {
 		t.Errorf("message: %v", err)
 	}
 }

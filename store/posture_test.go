@@ -26,7 +26,7 @@ func TestLook(t *testing.T) {
 
 	trustAll(t, pg.URL())
 	want.Open = true
-	deadline := time.Now().Add(10 * time.Second)
+	deadline := time.Now().Add(time.Minute)
 	for got.Open = false; !got.Open && time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
 		if got, err = store.Look(t.Context(), pg.URL()); err != nil {
 			t.Fatal(err)

@@ -79,7 +79,7 @@ func TestStoppedBehindItsBack(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b, _ := open(t, forkserver.Config{}.WithStartTime(3*time.Second))
+			b, _ := open(t, forkserver.Config{}.WithStartTime(10*time.Second))
 			works(t, b)
 			if name == "template" { // nothing waits that needs none
 				kill(t, treeOf(t, b).slots()[0], unix.SIGKILL)

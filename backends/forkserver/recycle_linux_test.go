@@ -49,7 +49,7 @@ func lengths(all []int) []int {
 // goes on to its own end.
 func TestReplacedByAge(t *testing.T) {
 	t.Parallel()
-	b, _ := open(t, forkserver.Config{MaxAge: 2 * time.Second})
+	b, _ := open(t, forkserver.Config{MaxAge: 8 * time.Second})
 	r := guest{code: forever}.start(t, b)
 	old := treeOf(t, b)
 	slot := old.slots()[0]
@@ -88,7 +88,7 @@ func TestReplacedByAge(t *testing.T) {
 func TestOldTemplateGoesOn(t *testing.T) {
 	temp := publicDir(t)
 	t.Setenv("TMPDIR", temp)
-	b, _ := open(t, forkserver.Config{MaxAge: time.Second})
+	b, _ := open(t, forkserver.Config{MaxAge: 8 * time.Second})
 	old := treeOf(t, b)
 	stages, err := filepath.Glob(temp + "/*")
 	if err != nil || len(stages) != 1 {
@@ -97,7 +97,7 @@ func TestOldTemplateGoesOn(t *testing.T) {
 	if err := os.Rename(stages[0], stages[0]+".away"); err != nil {
 		t.Fatal(err)
 	}
-	for deadline := time.Now().Add(3 * time.Second); time.Now().Before(deadline); {
+	for deadline := time.Now().Add(11 * time.Second); time.Now().Before(deadline); {
 		works(t, b)
 	}
 	if now := b.Launchers(); !slices.Equal(now, []int{old.launcher}) {

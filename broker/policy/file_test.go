@@ -77,7 +77,7 @@ func (f *followed) write(text string) {
 
 func (f *followed) until(what string, met func() bool) {
 	f.t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); !met(); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); !met(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			f.t.Fatalf("%s does not come; policy %+v, problem %q", what, f.file.Policy().Rules, f.file.Problem())
 		}

@@ -63,7 +63,7 @@ func TestMaxRateOfATool(t *testing.T) {
 		msg := &nats.Msg{Subject: "tools.n.t", Data: []byte(`{}`), Header: nats.Header{
 			provider.HeaderDeadline: {time.Now().Add(time.Minute).UTC().Format(time.RFC3339Nano)},
 		}}
-		answer, err := nc.RequestMsg(msg, 10*time.Second)
+		answer, err := nc.RequestMsg(msg, time.Minute)
 		if err != nil {
 			t.Fatalf("request: %v", err)
 		}
@@ -102,7 +102,7 @@ func TestWhatADrainDoesNotReach(t *testing.T) {
 	}
 	seen := map[string]string{}
 	for range 2 {
-		answer, err := answers.NextMsg(10 * time.Second)
+		answer, err := answers.NextMsg(time.Minute)
 		if err != nil {
 			t.Fatalf("next answer: %v", err)
 		}
@@ -119,7 +119,7 @@ func TestMetadata(t *testing.T) {
 	ns.Tools[0].Description, ns.Tools[0].ReadOnly = "Does.", true
 	ns.Tools[0].MaxParallel, ns.Tools[0].MaxRate = 7, 2.5
 	nc, _ := serve(t, ns)
-	answer, err := nc.Request("$SRV.INFO.n", nil, 10*time.Second)
+	answer, err := nc.Request("$SRV.INFO.n", nil, time.Minute)
 	if err != nil {
 		t.Fatalf("request: %v", err)
 	}

@@ -50,7 +50,7 @@ func TestHealth(t *testing.T) {
 	eventually(t, "the provider is well", func() bool { return ping(t, nc) == nil })
 	answered := make(chan *nats.Msg, 1)
 	go func() {
-		msg, err := nc.Request("tools.n.t", []byte(`{}`), 10*time.Second)
+		msg, err := nc.Request("tools.n.t", []byte(`{}`), time.Minute)
 		if err != nil {
 			t.Errorf("request: %v", err)
 		}
@@ -72,7 +72,7 @@ func TestHealth(t *testing.T) {
 }
 
 func ping(t *testing.T, nc *nats.Conn) error {
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	return provider.Ping(ctx, nc, "n")
 }

@@ -49,7 +49,7 @@ func serve(t *testing.T, ns provider.Namespace) (nc *nats.Conn, stop func() erro
 
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); !holds(); {
+	for deadline := time.Now().Add(time.Minute); !holds(); {
 		if time.Now().After(deadline) {
 			t.Fatalf("got nothing in ten seconds, want: %s", what)
 		}
@@ -59,7 +59,7 @@ func eventually(t *testing.T, what string, holds func() bool) {
 
 func ask(t *testing.T, nc *nats.Conn, subject, arguments string) (body, code string) {
 	t.Helper()
-	answer, err := nc.Request(subject, []byte(arguments), 10*time.Second)
+	answer, err := nc.Request(subject, []byte(arguments), time.Minute)
 	if err != nil {
 		t.Fatalf("request %s: %v", subject, err)
 	}
@@ -229,12 +229,12 @@ func TestDrain(t *testing.T) {
 		t.Errorf("got %d calls handled when Serve returned, want %d", handled.Load(), calls)
 	}
 	for i := range calls {
-		answer, err := answers.NextMsg(10 * time.Second)
+		answer, err := answers.NextMsg(time.Minute)
 		if err != nil || string(answer.Data) != `"<nil>"` {
 			t.Fatalf("answer %d: got %v and error %v, want one from a context that has not ended", i, answer, err)
 		}
 	}
-	if _, err := nc.Request("tools.n.t", nil, 10*time.Second); !errors.Is(err, nats.ErrNoResponders) {
+	if _, err := nc.Request("tools.n.t", nil, time.Minute); !errors.Is(err, nats.ErrNoResponders) {
 		t.Errorf("after the end: got error %v, want no responders", err)
 	}
 }
@@ -289,7 +289,7 @@ func TestExpiredCallsAreNotHandled(t *testing.T) {
 	msg := &nats.Msg{Subject: "tools.n.t", Data: []byte(`{}`), Header: nats.Header{
 		provider.HeaderDeadline: {time.Now().Add(-time.Second).UTC().Format(time.RFC3339Nano)},
 	}}
-	answer, err := nc.RequestMsg(msg, 10*time.Second)
+	answer, err := nc.RequestMsg(msg, time.Minute)
 	if err != nil || answer.Header.Get(provider.HeaderErrorCode) != provider.CodeDeadline || ran.Load() != 0 {
 		t.Errorf("got %v, error %v and %d handlers run, want the deadline exceeded and none", answer, err, ran.Load())
 	}

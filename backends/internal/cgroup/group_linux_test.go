@@ -36,7 +36,7 @@ func newGroup(t *testing.T, h *cgroup.Host, l cgroup.Limits) *cgroup.Group {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
 		if err := errors.Join(g.Kill(ctx), g.Remove(), g.Remove()); err != nil {
 			t.Errorf("end group: %v", err)
@@ -115,7 +115,7 @@ func TestBornInsideAndKilled(t *testing.T) {
 			if got := members(t, g); strings.Contains("\n"+got, "\n"+strconv.Itoa(os.Getpid())+"\n") {
 				t.Errorf("got members %q, want this process not among them", got)
 			}
-			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
 			if err := g.Kill(ctx); err != nil {
 				t.Fatal(err)
