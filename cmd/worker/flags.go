@@ -105,6 +105,31 @@ func (c *config) validate() error {
 	if err := json.Unmarshal([]byte(c.MaxLimits), &c.max, json.RejectUnknownMembers(true)); err != nil {
 		return fmt.Errorf("--max-limits: %w", err)
 	}
+	if err := c.checkNumbers(); err != nil {
+		return err
+	}
+	if c.Slots == 0 {
+		c.Slots = runtime.NumCPU()
+	}
+	if err := c.checkLabels(); err != nil {
+		return err
+	}
+	if err := c.readPolicy(); err != nil {
+		return err
+	}
+	warm, err := c.templates()
+	if err != nil {
+		return err
+	}
+	c.warm = warm
+	if c.ListBackends {
+		return nil
+	}
+	return c.checkServers()
+}
+
+// checkNumbers says which number is out of its bounds.
+func (c *config) checkNumbers() error {
 	if !slices.Contains([]int{0, 1, 3, 5}, c.NatsReplicas) {
 		return fmt.Errorf("--nats-replicas is %d, want 1, 3 or 5, or 0 to leave it to the cluster", c.NatsReplicas)
 	}
@@ -123,9 +148,11 @@ func (c *config) validate() error {
 	if c.Parked < -1 || c.Parked > 4096 {
 		return fmt.Errorf("--parked is %d, want -1 to 4096", c.Parked)
 	}
-	if c.Slots == 0 {
-		c.Slots = runtime.NumCPU()
-	}
+	return nil
+}
+
+// checkLabels says which label is none that a host can have.
+func (c *config) checkLabels() error {
 	for _, name := range slices.Sorted(maps.Keys(c.Labels)) {
 		if name == "" || len(name) > 63 || len(c.Labels[name]) > 128 {
 			return fmt.Errorf("--labels: %q has a name of 1 to 63 bytes and a value of at most 128", job.Printable(name, 64))
@@ -134,22 +161,14 @@ func (c *config) validate() error {
 			return fmt.Errorf("--labels: %q claims a template, which only a backend that has it can; take another name", job.Printable(name, 64))
 		}
 	}
-	if err := c.readPolicy(); err != nil {
-		return err
-	}
-	warm, err := c.templates()
-	if err != nil {
-		return err
-	}
-	c.warm = warm
-	if c.ListBackends {
-		return nil
-	}
+	return nil
+}
+
+// checkServers says what is wrong with where the worker joins a pool, or makes
+// one.
+func (c *config) checkServers() error {
 	if c.Standalone && c.NatsReplicas > 1 {
 		return fmt.Errorf("--standalone is one NATS server; leave --nats-replicas away")
-	}
-	if err := c.readSecrets(); err != nil {
-		return err
 	}
 	if c.Standalone && (c.Nats != "" || c.Postgres != "") {
 		return fmt.Errorf("--standalone brings its own NATS and Postgres; leave --nats and --postgres away")
