@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"net/http"
+	"slices"
 
 	"airlock/job"
 	"airlock/store"
@@ -33,6 +34,11 @@ func doc(of any, text string) content { return content{media: mediaJSON, of: of,
 
 // table is what the gateway serves.
 func (g *Gateway) table() []route {
+	return slices.Concat(g.submitRoutes(), g.jobRoutes(), g.batchRoutes(), g.fleetRoutes(), []route{g.mcpRoute()}, g.selfRoutes())
+}
+
+// submitRoutes run code, and submit and list jobs.
+func (g *Gateway) submitRoutes() []route {
 	return []route{
 		{method: post, path: "/execute", scope: store.ScopeSubmit, name: "execute", summary: "Run code now and say what came of it",
 			text:     "For programs that were written for a sandboxed tool executor. What is run is a job of the batch execute, with no tools; its id is not told.",
@@ -61,6 +67,12 @@ func (g *Gateway) table() []route {
 				limitHere,
 			},
 			out: map[int]content{200: doc(Records{}, "The jobs.")}, problems: ofListings, serve: g.getJobs},
+	}
+}
+
+// jobRoutes are about one job.
+func (g *Gateway) jobRoutes() []route {
+	return []route{
 		{method: get, path: "/v1/jobs/{id}", scope: store.ScopeRead, name: "getJob", summary: "Where a job stands, and its result",
 			params: []param{pathJob}, out: map[int]content{200: doc(View{}, "The job.")}, problems: ofOne, serve: g.getJob},
 		{method: get, path: "/v1/jobs/{id}/calls", scope: store.ScopeRead, name: "listCalls", summary: "The tool calls of a job",
@@ -80,7 +92,12 @@ func (g *Gateway) table() []route {
 		{method: post, path: "/v1/jobs/{id}/requeue", scope: store.ScopeAdmin, name: "requeueJob", summary: "Give a dead job another round of attempts",
 			params: []param{pathJob}, out: map[int]content{202: doc(Requeued{}, "It is in the queue again.")},
 			problems: append([]Code{CodeConflict}, ofOne...), serve: g.requeueJob},
+	}
+}
 
+// batchRoutes are about batches.
+func (g *Gateway) batchRoutes() []route {
+	return []route{
 		{method: post, path: "/v1/batches", scope: store.ScopeSubmit, name: "submitBatch", summary: "Submit jobs that stand one a line",
 			text: "Any number of them. A line that is wrong is told with its number and costs the others nothing. Sending the same lines for the same batch again submits nothing twice. " +
 				"With callback, " + callbackText,
@@ -105,7 +122,12 @@ func (g *Gateway) table() []route {
 			params: []param{pathName, lastEvent, lastEventQuery}, out: outEvents, problems: append([]Code{CodeBadRequest}, ofOne...), serve: g.followBatch},
 		{method: remove, path: "/v1/batches/{id}", scope: store.ScopeCancel, name: "cancelBatch", summary: "Cancel all jobs of a batch",
 			params: []param{pathName}, out: map[int]content{202: doc(job.Cancelled{}, "What was met.")}, problems: ofOne, serve: g.deleteBatch},
+	}
+}
 
+// fleetRoutes tell of callbacks, and of what the pool is and has.
+func (g *Gateway) fleetRoutes() []route {
+	return []route{
 		{method: get, path: "/v1/callbacks", scope: store.ScopeRead, name: "listCallbacks", summary: "The callbacks, and how they went",
 			text:   "Newest first, with each try. What was delivered or given up is kept for a week.",
 			params: []param{limitHere}, out: map[int]content{200: doc(Callbacks{}, "The callbacks.")}, problems: ofListings, serve: g.getCallbacks},
@@ -120,9 +142,12 @@ func (g *Gateway) table() []route {
 			out:    map[int]content{200: doc(job.ToolList{}, "The tools.")}, problems: ofListings, serve: g.getTools},
 		{method: get, path: "/v1/dead", scope: store.ScopeRead, name: "listDead", summary: "The jobs that Airlock gave up on",
 			params: []param{limitHere}, out: map[int]content{200: doc(Records{}, "The jobs, newest first.")}, problems: ofListings, serve: g.getDead},
+	}
+}
 
-		g.mcpRoute(),
-
+// selfRoutes tell of the gateway itself.
+func (g *Gateway) selfRoutes() []route {
+	return []route{
 		{method: get, path: "/metrics", scope: store.ScopeRead, name: "metrics", summary: "What Prometheus scrapes",
 			text: "metrics/METRICS.md lists them. They tell of the whole pool, and name no tenant, batch or job.",
 			out:  map[int]content{200: {media: mediaText, of: "", text: "The metrics."}}, problems: usual, serve: g.getMetrics},
