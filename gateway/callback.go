@@ -137,19 +137,22 @@ func (g *Gateway) registerBatch(ctx context.Context, tenant string, batch *Batch
 type pending struct {
 	mu    sync.Mutex
 	byJob map[job.ID]job.ID // guarded by mu
+	older map[job.ID]job.ID // guarded by mu; those of before byJob was full
 	ready []job.ID          // guarded by mu
 	wake  chan struct{}
 }
 
-// maxPending bounds those that are remembered.
+// maxPending bounds those that are remembered: of more, the oldest half is
+// forgotten. So go those too whose end was missed.
 const maxPending = 100_000
 
 func (p *pending) add(of, callback job.ID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if len(p.byJob) < maxPending {
-		p.byJob[of] = callback
+	if len(p.byJob) >= maxPending/2 {
+		p.byJob, p.older = map[job.ID]job.ID{}, p.byJob
 	}
+	p.byJob[of] = callback
 }
 
 func (p *pending) ended(of job.ID) {
@@ -157,9 +160,12 @@ func (p *pending) ended(of job.ID) {
 	defer p.mu.Unlock()
 	callback, ok := p.byJob[of]
 	if !ok {
-		return
+		if callback, ok = p.older[of]; !ok {
+			return
+		}
 	}
 	delete(p.byJob, of)
+	delete(p.older, of)
 	p.ready = append(p.ready, callback)
 	select {
 	case p.wake <- struct{}{}:

@@ -13,10 +13,10 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/go-json-experiment/json"
-	"golang.org/x/sync/errgroup"
 
 	"airlock/job"
 	"airlock/store"
@@ -25,8 +25,6 @@ import (
 const (
 	// deliverEvery is how often is looked for callbacks to tell.
 	deliverEvery = time.Second
-	// deliveriesAtOnce bounds those under way.
-	deliveriesAtOnce = 32
 	// maxLook bounds the wait until a job or batch that has not ended is looked
 	// at again; it grows with how long that takes.
 	maxLook = time.Minute
@@ -55,6 +53,17 @@ func (g *Gateway) deliver(ctx context.Context) error {
 	client := g.cfg.Callbacks.client()
 	tick := time.NewTicker(deliverEvery)
 	defer tick.Stop()
+	at := newPlaces()
+	var telling sync.WaitGroup
+	defer telling.Wait()
+	begin := func(c store.Callback) {
+		telling.Go(func() {
+			defer at.leave(c)
+			if err := g.tell(ctx, client, c); err != nil && ctx.Err() == nil {
+				g.cfg.Log.Warn().Err(err).Stringer("callback", c.ID).Msg("callback not told; tried again when its lease is over")
+			}
+		})
+	}
 	var dropped time.Time
 	for quiet := false; ; {
 		select {
@@ -62,8 +71,9 @@ func (g *Gateway) deliver(ctx context.Context) error {
 			return nil
 		case <-tick.C:
 		case <-g.pending.wake:
+		case <-at.freed:
 		}
-		err := g.deliverDue(ctx, client)
+		err := g.deliverDue(ctx, at, begin)
 		if err == nil && time.Since(dropped) > dropEvery {
 			dropped = time.Now()
 			err = g.cfg.Store.DropCallbacks(ctx, time.Now().Add(-callbacksKept))
@@ -75,23 +85,34 @@ func (g *Gateway) deliver(ctx context.Context) error {
 	}
 }
 
-// deliverDue deals with all that is due now.
-func (g *Gateway) deliverDue(ctx context.Context, client *http.Client) error {
+// deliverDue begins with all that is due now and has a place.
+func (g *Gateway) deliverDue(ctx context.Context, at *places, begin func(store.Callback)) error {
 	if ready := g.pending.take(); len(ready) > 0 {
 		if err := g.cfg.Store.CallbacksDue(ctx, ready); err != nil {
 			return err
 		}
 	}
 	for ctx.Err() == nil {
-		due, err := g.cfg.Store.TakeCallbacks(ctx, deliveriesAtOnce, 2*g.cfg.Callbacks.Patience+10*time.Second)
+		free, full := at.room()
+		if free == 0 {
+			return nil
+		}
+		due, err := g.cfg.Store.TakeCallbacks(ctx, free, 2*g.cfg.Callbacks.Patience+10*time.Second, full)
 		if err != nil || len(due) == 0 {
 			return err
 		}
-		var group errgroup.Group
+		var back []job.ID
 		for _, c := range due {
-			group.Go(func() error { return g.tell(ctx, client, c) })
+			if !at.take(c) {
+				back = append(back, c.ID)
+				continue
+			}
+			begin(c)
 		}
-		if err := group.Wait(); err != nil {
+		if len(back) == 0 {
+			continue
+		}
+		if err := g.cfg.Store.ReturnCallbacks(ctx, back); err != nil {
 			return err
 		}
 	}

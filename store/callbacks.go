@@ -97,19 +97,37 @@ func (s *Store) CallbacksDue(ctx context.Context, ids []job.ID) error {
 	return err
 }
 
+// Busy are those whose callbacks are not taken now: tenants, and hosts in lower
+// case, with the port if the URL has one.
+type Busy struct{ Tenants, Hosts []string }
+
 // TakeCallbacks takes up to limit callbacks that are to be looked at, or told,
-// now. Nobody else takes them until the lease is over.
-func (s *Store) TakeCallbacks(ctx context.Context, limit int, lease time.Duration) ([]Callback, error) {
+// now, of none that are busy. Nobody else takes them until the lease is over.
+func (s *Store) TakeCallbacks(ctx context.Context, limit int, lease time.Duration, busy Busy) ([]Callback, error) {
 	return collect(ctx, s, "take callbacks", scanCallback, `
 		UPDATE callbacks c SET next_at = now() + $2::interval
 		WHERE c.id IN (
 		    SELECT id
 		    FROM callbacks
 		    WHERE state IN ('waiting', 'due') AND next_at <= now()
+		        AND tenant <> ALL(coalesce($3::text[], '{}'))
+		        AND lower(substring(url FROM '://([^/?#]*)')) <> ALL(coalesce($4::text[], '{}'))
 		    ORDER BY next_at
 		    LIMIT $1
 		    FOR UPDATE SKIP LOCKED)
-		RETURNING `+callbackColumns, limit, lease)
+		RETURNING `+callbackColumns, limit, lease, busy.Tenants, busy.Hosts)
+}
+
+// ReturnCallbacks gives back what was taken and has no place now: others may
+// take it, after what has waited longer.
+func (s *Store) ReturnCallbacks(ctx context.Context, ids []job.ID) error {
+	raw := make([][16]byte, len(ids))
+	for i, id := range ids {
+		raw[i] = [16]byte(id)
+	}
+	_, err := s.exec(ctx, "return callbacks", `
+		UPDATE callbacks SET next_at = now() WHERE id = ANY($1::uuid[]) AND state IN ('waiting', 'due')`, raw)
+	return err
 }
 
 // PostponeCallback has a callback looked at later, whose job or batch has not
