@@ -219,6 +219,33 @@ func TestServicesGoAndComeBack(t *testing.T) {
 	}
 }
 
+func TestPostgresGoesAndComesBack(t *testing.T) {
+	t.Parallel()
+	pg := storetest.Server(t)
+	must(t, store.Migrate(t.Context(), pg.URL(), storetest.Log(t)))
+	w := start(t, setUp{postgres: pg.URL()})
+	waited := make(chan reply, 1)
+	go func() { waited <- w.ask(post("/v1/jobs?wait=5m", `{"code": "sleep", "batch": "across"}`)) }()
+	eventually(t, "the job runs", func() bool {
+		sum, err := w.store.Batch(t.Context(), "default", "across")
+		return err == nil && sum.States[job.StateRunning] == 1
+	})
+	must(t, pg.Stop())
+	w.ask(asking{path: "/v1/jobs"}).refused(t, "without a database", gateway.CodeUnavailable, 503)
+	if r := w.ask(asking{path: "/readyz"}); r.status != 503 || !strings.Contains(string(r.body), "postgres") {
+		t.Errorf("got %d %s, want what is missing", r.status, r.body)
+	}
+	must(t, pg.Start(t.Context()))
+	eventually(t, "it is ready once more", func() bool { return w.ask(asking{path: "/readyz"}).status == 200 })
+	must(t, w.queue.Cancel(t.Context(), "default", queue.CancelTarget{Batch: "across"}))
+	if r := <-waited; r.status != 200 || into[gateway.Receipt](t, r).Result.Status != job.StatusCancelled {
+		t.Errorf("got %d %s, want the result of a job that was waited for across the loss", r.status, r.body)
+	}
+	if r := w.ask(post("/v1/jobs?wait=1m", `{"code": "1"}`)); r.status != 200 {
+		t.Errorf("got %d %s, want a new job's result", r.status, r.body)
+	}
+}
+
 func TestWaitingEnds(t *testing.T) {
 	t.Parallel()
 	w := start(t, setUp{})
