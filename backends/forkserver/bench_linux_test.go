@@ -3,6 +3,7 @@ package forkserver_test
 import (
 	"context"
 	"io"
+	"os"
 	"slices"
 	"syscall"
 	"testing"
@@ -24,7 +25,7 @@ func BenchmarkRun(b *testing.B) {
 		"asyncio": "import asyncio\nawait asyncio.sleep(0)",
 	} {
 		b.Run(name, func(b *testing.B) {
-			backend := forkserver.New(forkserver.Config{Launcher: launcher})
+			backend := forkserver.New(forkserver.Config{Launcher: launcher, Python: os.Getenv(pythonVariable)})
 			defer backend.Close()
 			if _, err := backend.Probe(b.Context()); err != nil {
 				b.Skip(err)

@@ -1,6 +1,7 @@
 package forkserver_test
 
 import (
+	"os"
 	"testing"
 
 	"airlock/backends"
@@ -14,7 +15,7 @@ func TestConformance(t *testing.T) {
 	backendtest.Run(t, backendtest.Harness{
 		Name: forkserver.Name, Keeps: 4,
 		New: func(t testing.TB) backends.Backend {
-			return forkserver.New(forkserver.Config{Launcher: launcher, Log: zerolog.New(zerolog.NewTestWriter(t))})
+			return forkserver.New(forkserver.Config{Launcher: launcher, Python: os.Getenv(pythonVariable), Log: zerolog.New(zerolog.NewTestWriter(t))})
 		},
 	})
 }
@@ -26,7 +27,7 @@ func TestParkedConformance(t *testing.T) {
 		Name: forkserver.Name, Unrecorded: true,
 		New: func(t testing.TB) backends.Backend {
 			log := zerolog.New(zerolog.NewTestWriter(t))
-			b := forkserver.New(forkserver.Config{Launcher: launcher, Log: log})
+			b := forkserver.New(forkserver.Config{Launcher: launcher, Python: os.Getenv(pythonVariable), Log: log})
 			return backends.Parked(b, backends.ParkedConfig{Size: 2, Log: log})
 		},
 		Except: map[string]string{"nothing stays: descriptors, goroutines, children, mounts, files": "the guests that are parked next are there"},
