@@ -52,6 +52,26 @@ func TestATokenSeesItsTenantOnly(t *testing.T) {
 	}
 }
 
+// A job that has not ended has no result whose tenant is checked besides.
+func TestATokenSeesRunningJobsOfItsTenantOnly(t *testing.T) {
+	t.Parallel()
+	w := start(t, setUp{})
+	a, b := w.token("a"), w.token("b")
+	submission := post("/v1/jobs", `{"code": "sleep", "batch": "mine"}`)
+	submission.token = a
+	id := into[gateway.Receipt](t, w.ask(submission)).ID.String()
+	path := "/v1/jobs/" + id
+	eventually(t, "the job runs", func() bool {
+		r := w.ask(asking{path: path, token: a})
+		return r.status == http.StatusOK && into[gateway.View](t, r).Job.State == job.StateRunning
+	})
+	for _, below := range []string{"", "?wait=1s", "/calls", "/events"} {
+		w.ask(asking{path: path + below, token: b}).refused(t, "b: "+below, gateway.CodeNotFound, http.StatusNotFound)
+	}
+	w.ask(asking{method: http.MethodDelete, path: path, token: b}).refused(t, "b cancels", gateway.CodeNotFound, http.StatusNotFound)
+	w.ask(asking{method: http.MethodDelete, path: path, token: a})
+}
+
 func TestScopes(t *testing.T) {
 	t.Parallel()
 	w := start(t, setUp{})

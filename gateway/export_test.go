@@ -4,6 +4,7 @@ import (
 	"net/http"
 
 	"airlock/job"
+	"airlock/queue"
 )
 
 // Following is how many streams of events are open.
@@ -42,3 +43,19 @@ func Remember(n int) (kept int, first, last bool) {
 
 // MaxPending bounds the callbacks that are remembered.
 const MaxPending = maxPending
+
+// Hear follows a job for a tenant while the hub hears news and ends, and takes
+// what it got.
+func Hear(tenant string, id job.ID, news []queue.Event, ends ...queue.Announcement) (got int, ended, ok bool) {
+	var h hub
+	l := h.follow(tenant, id)
+	defer l.leave()
+	for _, e := range news {
+		h.heard(e)
+	}
+	for _, a := range ends {
+		h.ended(a)
+	}
+	heard, ended, ok := l.take()
+	return len(heard), ended, ok
+}

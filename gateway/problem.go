@@ -161,7 +161,7 @@ func remoteProblem(e *queue.RemoteError) *Problem {
 		return problemf(CodeBadRequest, "%s", e.Message)
 	case queue.CodeTooLarge:
 		return problemf(CodeTooLarge, "%s", e.Message)
-	case "unavailable", queue.CodeTimeout:
+	case queue.CodeUnavailable, queue.CodeTimeout:
 		return problemf(CodeUnavailable, "%s", e.Message).after(shortPause)
 	}
 	return problemf(CodeInternal, "a worker could not answer")

@@ -294,6 +294,8 @@ func (a *answerer) remote(subject string, err error) *RemoteError {
 		return &RemoteError{Code: CodeBadRequest, Message: field.Error()}
 	case errors.Is(err, context.DeadlineExceeded):
 		return &RemoteError{Code: CodeTimeout, Message: "the answer took too long"}
+	case transient(err):
+		return &RemoteError{Code: CodeUnavailable, Message: "the queue does not answer the worker now: ask again in some seconds"}
 	}
 	a.q.cfg.Log.Error().Err(err).Str("subject", job.Printable(subject, 200)).Msg("question could not be answered")
 	return &RemoteError{Code: CodeInternal, Message: "the worker could not answer; its log says why"}

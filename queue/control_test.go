@@ -3,9 +3,12 @@ package queue_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/nats-io/nats.go/jetstream"
 
 	"airlock/job"
 	"airlock/queue"
@@ -33,6 +36,9 @@ func TestAskAndAnswer(t *testing.T) {
 				return nil, &job.FieldError{Field: "f", Reason: "r"}
 			},
 			"broken": func(context.Context, string, []byte) (any, error) { return nil, errors.New("password in here") },
+			"away": func(context.Context, string, []byte) (any, error) {
+				return nil, fmt.Errorf("register lane: %w", jetstream.ErrNoStreamResponse)
+			},
 			"gone": func(context.Context, string, []byte) (any, error) {
 				return nil, &queue.RemoteError{Code: "not_found", Message: "no such job"}
 			},
@@ -54,6 +60,7 @@ func TestAskAndAnswer(t *testing.T) {
 		"field":   {Code: queue.CodeBadRequest, Message: "f: r"},
 		"gone":    {Code: "not_found", Message: "no such job"},
 		"broken":  {Code: queue.CodeInternal, Message: "the worker could not answer; its log says why"},
+		"away":    {Code: queue.CodeUnavailable, Message: "the queue does not answer the worker now: ask again in some seconds"},
 		"unknown": {Code: queue.CodeUnknownVerb, Message: "workers do not know unknown"},
 		"huge":    {Code: queue.CodeTooLarge, Message: "the answer is 68157455 bytes, the maximum is 64MiB: ask for less"},
 	} {

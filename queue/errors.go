@@ -102,7 +102,7 @@ func (m Misfit) String() string {
 
 // RemoteError is an answer that is an error.
 type RemoteError struct {
-	// Code is bad_request, not_found, unknown_verb, timeout, internal, or
+	// Code is bad_request, not_found, unknown_verb, timeout, unavailable, internal, or
 	// one that the answering side documents.
 	Code    string `json:"code"`
 	Message string `json:"message"`
@@ -118,6 +118,8 @@ const (
 	CodeTimeout     = "timeout"
 	CodeTooLarge    = "too_large"
 	CodeInternal    = "internal"
+	// CodeUnavailable is of what may succeed a little later.
+	CodeUnavailable = "unavailable"
 )
 
 func countWorkers(misfits []Misfit) int {

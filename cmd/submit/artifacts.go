@@ -179,7 +179,7 @@ func (s *session) artifact(ctx context.Context, id job.ID, x job.Artifact) ([]by
 			break
 		}
 		var remote *queue.RemoteError
-		if ctx.Err() != nil || errors.As(err, &remote) && remote.Code != remoteUnavailable {
+		if ctx.Err() != nil || errors.As(err, &remote) && remote.Code != queue.CodeUnavailable {
 			return nil, err
 		}
 		s.talk.seldom("artifacts", "waiting for files: %v", err)

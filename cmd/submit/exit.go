@@ -95,9 +95,8 @@ func codeOf(err error) int {
 
 // The codes of remote errors that the workers document, beside the queue's.
 const (
-	remoteNotFound    = "not_found"
-	remoteConflict    = "conflict"
-	remoteUnavailable = "unavailable"
+	remoteNotFound = "not_found"
+	remoteConflict = "conflict"
 )
 
 func remoteCode(err *queue.RemoteError) int {
@@ -130,7 +129,7 @@ func hint(err error) string {
 		return "another --key, or the same job as before"
 	case errors.Is(err, queue.ErrTooManyLanes):
 		return "ask for a combination that is in use; `submit lanes` lists them"
-	case errors.As(err, &remote) && remote.Code == remoteUnavailable:
+	case errors.As(err, &remote) && remote.Code == queue.CodeUnavailable:
 		return "again when the workers reach Postgres; nothing is lost meanwhile"
 	}
 	return ""

@@ -89,7 +89,7 @@ func (s *session) waitFor(ctx context.Context, batch string, w *waiting) (job.Su
 			if sum.Total > 0 && sum.States[job.StateFinished]+sum.States[job.StateDead] == sum.Total {
 				return sum, nil
 			}
-		case lost || remote.Code == remoteUnavailable:
+		case lost || remote.Code == queue.CodeUnavailable:
 			s.talk.seldom("wait", "waiting: %v", err)
 		case remote.Code != remoteNotFound || time.Since(w.started) > settle:
 			return sum, err

@@ -12,9 +12,8 @@ import (
 
 // The error codes of the control verbs, beside those of the queue.
 const (
-	codeNotFound    = "not_found"
-	codeConflict    = "conflict"
-	codeUnavailable = "unavailable"
+	codeNotFound = "not_found"
+	codeConflict = "conflict"
 )
 
 // maxListed bounds one answer that lists; whoever wants more asks again.
@@ -149,7 +148,7 @@ func remote(err error) error {
 	case errors.Is(err, store.ErrNotDead):
 		return &queue.RemoteError{Code: codeConflict, Message: err.Error()}
 	case errors.Is(err, job.ErrUnreachable):
-		return &queue.RemoteError{Code: codeUnavailable, Message: "the history cannot be reached now"}
+		return &queue.RemoteError{Code: queue.CodeUnavailable, Message: "the history cannot be reached now"}
 	}
 	return err
 }
