@@ -116,7 +116,7 @@ func newCrew(t *testing.T) *crew {
 			c.worker.Cancel(func(j *job.Job) bool { return c.queue.Cancelled(j.Tenant, j) })
 		})
 	})
-	until(t, 20*time.Second, "the provider's tool", func() bool { return len(catalogue.List(c.ctx, []string{natstest.Namespace})) > 0 })
+	until(t, time.Minute, "the provider's tool", func() bool { return len(catalogue.List(c.ctx, []string{natstest.Namespace})) > 0 })
 	return c
 }
 
@@ -236,7 +236,7 @@ func cancelIn(t *testing.T, stage, batch string, want job.Status) {
 	switch stage {
 	case "postponed", "queued", "finished":
 		in := map[string]job.State{"postponed": job.StateRetryWait, "queued": job.StateQueued, "finished": job.StateFinished}[stage]
-		until(t, 20*time.Second, "the job "+stage, func() bool { r, err := state(); return err == nil && r.State == in })
+		until(t, time.Minute, "the job "+stage, func() bool { r, err := state(); return err == nil && r.State == in })
 	default:
 		select {
 		case got := <-c.stages.reached:
@@ -258,7 +258,7 @@ func cancelIn(t *testing.T, stage, batch string, want job.Status) {
 		close(c.stages.leave)
 	}
 	var ended job.Record
-	until(t, 20*time.Second, "the job's end", func() bool { r, err := state(); ended = r; return err == nil && r.State.Ended() })
+	until(t, time.Minute, "the job's end", func() bool { r, err := state(); ended = r; return err == nil && r.State.Ended() })
 	t.Logf("ended %s after it was asked", time.Since(asked).Round(time.Millisecond))
 	if ended.Status != want || ended.State != job.StateFinished {
 		t.Errorf("got %s as %s, want it finished as %s", ended.State, ended.Status, want)
@@ -267,7 +267,7 @@ func cancelIn(t *testing.T, stage, batch string, want job.Status) {
 	if stage == "queued" {
 		c.work(t) // finds a message of a job that has ended
 	}
-	until(t, 20*time.Second, "the queue empty", func() bool { stock, err := c.queue.Stock(c.ctx); return err == nil && len(stock) == 0 })
+	until(t, time.Minute, "the queue empty", func() bool { stock, err := c.queue.Stock(c.ctx); return err == nil && len(stock) == 0 })
 	again, err := state()
 	if err != nil || again.Status != ended.Status || !slices.EqualFunc(again.Attempts, ended.Attempts, sameAttempt) {
 		t.Errorf("got %+v, %v after another cancel, want nothing changed from %+v", again, err, ended)
@@ -295,7 +295,7 @@ func TestCancelOfARunningJobIsQuick(t *testing.T) {
 		<-c.stages.reached
 		asked := time.Now()
 		c.cancel(t, queue.CancelTarget{Job: j.ID})
-		until(t, 20*time.Second, "the job's end", func() bool {
+		until(t, time.Minute, "the job's end", func() bool {
 			r, err := c.store.Job(c.ctx, "default", j.ID)
 			if err == nil && r.State.Ended() {
 				took[n] = r.Finished.Sub(asked)

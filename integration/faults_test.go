@@ -134,7 +134,7 @@ func TestAWorkerKilledMidJobEndsInOneResult(t *testing.T) {
 	s := startServices(t)
 	first := s.worker(t)
 	id := s.submitted(t, marked("7211")+"time.sleep(4); return 1")
-	s.await(t, id, 20*time.Second, job.StateRunning)
+	s.await(t, id, time.Minute, job.StateRunning)
 	first.kill()
 	nothingRuns(t, "7211")
 	s.worker(t)
@@ -153,7 +153,7 @@ func TestAPostgresRestartMidJobEndsInOneResult(t *testing.T) {
 	s := startServices(t)
 	s.worker(t)
 	id := s.submitted(t, "import time; time.sleep(3); return 1")
-	s.await(t, id, 20*time.Second, job.StateRunning)
+	s.await(t, id, time.Minute, job.StateRunning)
 	if err := s.postgres.Restart(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -172,8 +172,8 @@ func TestADrainFinishesWhatRunsAndHandsBackTheRest(t *testing.T) {
 	first := s.worker(t, "--drain-grace", "4s")
 	short := s.submitted(t, "import time; time.sleep(2); return 1")
 	long := s.submitted(t, "import time; time.sleep(8); return 2", "--wall", "60s")
-	s.await(t, short, 20*time.Second, job.StateRunning)
-	s.await(t, long, 20*time.Second, job.StateRunning)
+	s.await(t, short, time.Minute, job.StateRunning)
+	s.await(t, long, time.Minute, job.StateRunning)
 	second := s.worker(t)
 	if err := first.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
@@ -182,10 +182,10 @@ func TestADrainFinishesWhatRunsAndHandsBackTheRest(t *testing.T) {
 	if first.err != nil {
 		t.Errorf("the draining worker ended with %v:\n%s", first.err, first.stderr)
 	}
-	if r := s.await(t, short, time.Second, job.StateFinished); len(r.Attempts) != 1 {
+	if r := s.await(t, short, time.Minute, job.StateFinished); len(r.Attempts) != 1 {
 		t.Errorf("short job: got %d attempts, want 1", len(r.Attempts))
 	}
-	r := s.await(t, long, 40*time.Second, job.StateFinished)
+	r := s.await(t, long, time.Minute, job.StateFinished)
 	if r.Status != job.StatusOK || r.Failures != 0 || s.ends(t, long) != 1 {
 		t.Errorf("long job: got %s with %d failures counted, want ok with 0", r.Status, r.Failures)
 	}
@@ -201,12 +201,12 @@ func TestCancelAtEachStage(t *testing.T) {
 	s.worker(t)
 	queued := s.submitted(t, "return 1", "--not-before", time.Now().Add(time.Hour).Format(time.RFC3339))
 	running := s.submitted(t, marked("7222")+"time.sleep(99)", "--wall", "100s")
-	s.await(t, running, 20*time.Second, job.StateRunning)
+	s.await(t, running, time.Minute, job.StateRunning)
 	for _, id := range []job.ID{running, queued} {
 		if got := submit(t, s.env(), "", "cancel", id.String()); got.code != 0 {
 			t.Fatalf("cancel: exit %d, %s", got.code, got.stderr)
 		}
-		if r := s.await(t, id, 20*time.Second, job.StateFinished); r.Status != job.StatusCancelled {
+		if r := s.await(t, id, time.Minute, job.StateFinished); r.Status != job.StatusCancelled {
 			t.Errorf("status: got %s, want cancelled", r.Status)
 		}
 		// A finished job stays as it is.

@@ -43,7 +43,7 @@ func TestADeadJobKeepsItsInputAndCanBeRequeued(t *testing.T) {
 		t.Errorf("above the maximum: exit %d, %s; want 3 and the maximum", got.code, got.stderr)
 	}
 	id := s.submitted(t, "return 9", "--park")
-	if r := s.await(t, id, 20*time.Second, job.StateDead); r.Status != job.StatusInfraError || r.Error.Type != "limit_above_maximum" {
+	if r := s.await(t, id, time.Minute, job.StateDead); r.Status != job.StatusInfraError || r.Error.Type != "limit_above_maximum" {
 		t.Errorf("got %s, %+v", r.Status, r.Error)
 	}
 	if got := submit(t, s.env(), "", "dead"); !strings.Contains(got.stdout, id.String()) {
@@ -54,7 +54,7 @@ func TestADeadJobKeepsItsInputAndCanBeRequeued(t *testing.T) {
 	if got := submit(t, s.env(), "", "requeue", id.String()); got.code != 0 {
 		t.Fatalf("requeue: exit %d, %s", got.code, got.stderr)
 	}
-	if r := s.await(t, id, 20*time.Second, job.StateFinished); r.Status != job.StatusOK {
+	if r := s.await(t, id, time.Minute, job.StateFinished); r.Status != job.StatusOK {
 		t.Errorf("after requeue: got %s, want ok", r.Status)
 	}
 	if got := submit(t, s.env(), "", "requeue", id.String()); got.code == 0 {
@@ -67,7 +67,7 @@ func TestTheSecondSignalLeavesAtOnce(t *testing.T) {
 	s := startServices(t)
 	p := s.worker(t)
 	id := s.submitted(t, marked("7233")+"time.sleep(99)", "--wall", "100s")
-	s.await(t, id, 20*time.Second, job.StateRunning)
+	s.await(t, id, time.Minute, job.StateRunning)
 	for range 2 {
 		if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 			t.Fatal(err)
@@ -106,7 +106,7 @@ func TestAStandaloneEndsWhatItStarted(t *testing.T) {
 			t.Errorf("start %d: the history is %s", i+1, got.stdout)
 		}
 		end(p)
-		until(t, 15*time.Second, "the end of everything in "+dir, func() bool { return !anyProcess(dir) })
+		until(t, time.Minute, "the end of everything in "+dir, func() bool { return !anyProcess(dir) })
 	}
 }
 
@@ -121,7 +121,7 @@ func TestANATSRestartLosesNothing(t *testing.T) {
 	}
 	done := make(chan said, 1)
 	go func() { done <- submit(t, s.env(), "", "batch", file, "--batch", "restart") }()
-	until(t, 30*time.Second, "half of the batch", func() bool {
+	until(t, time.Minute, "half of the batch", func() bool {
 		var sum job.Summary
 		got := submit(t, s.env(), "", "history", "--batch", "restart", "--status", "ok", "--json")
 		sum.Total = strings.Count(got.stdout, "\n")

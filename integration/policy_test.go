@@ -108,7 +108,7 @@ func serveSamples(t *testing.T, s *services) {
 		samples.Process.Kill()
 		samples.Wait()
 	})
-	until(t, 30*time.Second, "the sample tools", func() bool {
+	until(t, time.Minute, "the sample tools", func() bool {
 		return exec.Command(binary(t, "worker"), "sample-tools", "--check", "--nats", s.nats.URL()).Run() == nil
 	})
 }

@@ -55,7 +55,7 @@ func TestAWipedQueueIsRebuiltFromPostgres(t *testing.T) {
 		}
 		want[j.ID] = true
 	}
-	until(t, 20*time.Second, "all jobs recorded", func() bool {
+	until(t, time.Minute, "all jobs recorded", func() bool {
 		waiting, err := ledger.Waiting(ctx, -time.Minute)
 		return err == nil && waiting["any"] == jobs
 	})
@@ -98,7 +98,7 @@ func TestAWipedQueueIsRebuiltFromPostgres(t *testing.T) {
 		defer mu.Unlock()
 		return len(ran) >= jobs
 	})
-	until(t, 20*time.Second, "the queue empty", func() bool {
+	until(t, time.Minute, "the queue empty", func() bool {
 		stock, err := q.Stock(ctx)
 		return err == nil && len(stock) == 0
 	})

@@ -69,7 +69,7 @@ func TestADrainThatIsOutOfTimeCountsNoAttempt(t *testing.T) {
 	w := s.worker(t, "--drain-grace", "100ms")
 	id := s.submitted(t, "import os, time\nfor _ in range(60): time.sleep(0.1)\nreturn 1", "--wall", "60s", "--max-attempts", "1")
 	for n := 1; n <= 2; n++ {
-		until(t, 40*time.Second, fmt.Sprintf("attempt %d", n), func() bool {
+		until(t, time.Minute, fmt.Sprintf("attempt %d", n), func() bool {
 			r := s.record(t, id)
 			return r != nil && r.State == "running" && r.Attempt == n
 		})

@@ -207,7 +207,7 @@ except ToolError as error:
 // arguments, a moment after the job's result was seen.
 func nothingRuns(t *testing.T, marker string) {
 	t.Helper()
-	until(t, 5*time.Second, "the end of every process of the job", func() bool { return !anyProcess("time.sleep(" + marker) })
+	until(t, time.Minute, "the end of every process of the job", func() bool { return !anyProcess("time.sleep(" + marker) })
 }
 
 // anyProcess reports whether a process of this host has the text in its

@@ -68,7 +68,7 @@ func sufferOutage(t *testing.T, s *services, o outage) {
 	})
 
 	o.leave(t)
-	until(t, 40*time.Second, "the withdrawal", func() bool {
+	until(t, time.Minute, "the withdrawal", func() bool {
 		w := s.onlyWorker(t)
 		return len(w.Offers) == 0 && strings.Contains(w.Unavailable[o.backend], o.reason)
 	})
