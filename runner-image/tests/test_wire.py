@@ -58,6 +58,10 @@ class LargeTest(unittest.TestCase):
                 self.assertEqual(large.pop("p"), [{"name": "add", "of": [{"x": 1}]}] * 2000)
                 self.assertTrue(large == small)
 
+    def test_is_decoded_in_the_other_way(self) -> None:
+        text = '{"b":[[{"c":1}],{"d":{"e":[{}]}}],"p":' + self.padding.decode() + "}"
+        self.assertIsNotNone(wire._scan_large(text), "all would be decoded the slow way")
+
     def test_refused(self) -> None:
         for text in (
             b'{"a":1,"a":1}', b'{"a":1,"a":"\\":"}', b'{"a":1,"a" :1}', b'{"a":1,"a"\n:1}', b'{"a":1,"a"\n:"\\":"}', b'[[{"b":{"a":1,"b":2,"a":3}}]]',
