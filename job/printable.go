@@ -21,6 +21,13 @@ func PrintableLines(s string, max int) string {
 }
 
 func printable(s string, max int, lines bool) string {
+	// Nearly all is plain, and tables show many thousands.
+	if max >= 0 && isPlain(s[:min(len(s), max)]) {
+		if len(s) <= max {
+			return s
+		}
+		return s[:max] + "…"
+	}
 	var out strings.Builder
 	for i := 0; i < len(s); {
 		if out.Len() >= max {
@@ -43,4 +50,14 @@ func printable(s string, max int, lines bool) string {
 		i += n
 	}
 	return out.String()
+}
+
+// isPlain says that s is of printable ASCII only.
+func isPlain(s string) bool {
+	for i := range len(s) {
+		if s[i] < ' ' || s[i] > '~' {
+			return false
+		}
+	}
+	return true
 }

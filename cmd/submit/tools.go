@@ -39,8 +39,11 @@ func (c *toolsCmd) Run(ctx context.Context, a *app) error {
 		return list(a, c.in(answer.Refused), "nothing was refused", newGrid("subject", "providers", "reason"),
 			func(g grid, r job.RefusedTool) { g.add(r.Subject, r.Providers, r.Reason) })
 	}
-	return list(a, answer.Tools, "no provider offers a tool", newGrid("tool", "description", "providers", "kind", "calls", "p50", "p99", "errors", "breaker"),
-		addTool)
+	return list(a, answer.Tools, "no provider offers a tool", toolGrid(), addTool)
+}
+
+func toolGrid() grid {
+	return newGrid("tool", "description", "providers", "kind", "calls", "p50", "p99", "errors", "breaker")
 }
 
 // in are the refusals of the namespace that was asked for.
