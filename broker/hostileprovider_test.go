@@ -46,7 +46,7 @@ func (n *network) hostile(t *testing.T, tools map[string]func(nc *nats.Conn, m *
 // call, the job its result, and the audit is whole.
 func TestHostileProviders(t *testing.T) {
 	t.Parallel()
-	n := newNetwork(t, 0)
+	n := newNetwork(t, 9<<20)
 	body := func(text string) func(*nats.Conn, *nats.Msg) {
 		return func(_ *nats.Conn, m *nats.Msg) { m.Respond([]byte(text)) }
 	}
@@ -64,6 +64,13 @@ func TestHostileProviders(t *testing.T) {
 			respond(nc, m, map[string]string{"Airlock-Provider": strings.Repeat("x", 1<<16)})
 		},
 		"status": func(nc *nats.Conn, m *nats.Msg) { respond(nc, m, map[string]string{"Status": "503"}) },
+		"text":   body(`three`),
+		"deep":   body(strings.Repeat("[", 200_000) + strings.Repeat("]", 200_000)),
+		"doubled": func(_ *nats.Conn, m *nats.Msg) {
+			m.Respond([]byte(`"first"`))
+			m.Respond([]byte(`"second"`))
+		},
+		"large": body(`"` + strings.Repeat("x", broker.MaxAnswer) + `"`),
 	})
 	b := n.serve(t, "bad.*", broker.Config{CallTimeout: 10 * time.Second})
 	b.Hello()
@@ -71,14 +78,15 @@ func TestHostileProviders(t *testing.T) {
 		"nul": `"value":{"a\u0000b":"\u0000"}`, "binary": `"code":"bad_answer"`, "rawnul": `"code":"bad_answer"`, "nan": `"code":"bad_answer"`,
 		"huge": `"code":"bad_answer"`, "digits": `"code":"bad_answer"`, "twice": `"code":"bad_answer"`, "flood": `"value":0`,
 		"stalls": `"code":"timeout"`, "headers": `"value":1`, "status": `"value":1`,
+		"text": `"code":"bad_answer"`, "deep": `"code":"bad_answer"`, "doubled": `"value":"first"`, "large": `"code":"too_large"`,
 	} {
 		b.Call(1, "bad."+tool, `{}`)
 		if got := b.Recv(); !strings.Contains(got, want) {
 			t.Errorf("%s: got %.200s, want %s", tool, got, want)
 		}
 	}
-	if report := b.end(t); !report.Done || report.ToolCalls != 11 {
-		t.Errorf("got done %v and %d calls, want the result and 11", report.Done, report.ToolCalls)
+	if report := b.end(t); !report.Done || report.ToolCalls != 15 {
+		t.Errorf("got done %v and %d calls, want the result and 15", report.Done, report.ToolCalls)
 	}
 	for _, call := range b.audit.Calls() {
 		if call.State == job.CallStarted || strings.Contains(call.Provider, "x") {
@@ -99,6 +107,38 @@ func respond(nc *nats.Conn, m *nats.Msg, headers map[string]string) {
 		msg.Header.Set(name, value)
 	}
 	nc.PublishMsg(msg)
+}
+
+// An answer that comes after the call's time is nobody's: not that of the next
+// call either, and the audit does not say that it was in time.
+func TestLateAnswer(t *testing.T) {
+	t.Parallel()
+	n := newNetwork(t, 0)
+	var mu sync.Mutex
+	var first *nats.Msg
+	n.hostile(t, map[string]func(*nats.Conn, *nats.Msg){"late": func(nc *nats.Conn, m *nats.Msg) {
+		mu.Lock()
+		defer mu.Unlock()
+		if first == nil {
+			first = m
+			return
+		}
+		nc.Publish(first.Reply, []byte(`"late"`))
+		m.Respond([]byte(`"in time"`))
+	}})
+	b := n.serve(t, "bad.late", broker.Config{CallTimeout: 5 * time.Second})
+	b.Hello()
+	b.Call(1, "bad.late", `{}`)
+	b.ExpectCode(1, broker.CodeTimeout)
+	b.Call(2, "bad.late", `{}`)
+	b.Expect(`{"id":2,"ok":true,"value":"in time"}`)
+	if report := b.end(t); !report.Done || report.ToolCalls != 2 {
+		t.Errorf("got done %v and %d calls, want the result and 2", report.Done, report.ToolCalls)
+	}
+	calls := b.audit.Calls()
+	if late := calls[0].State == job.CallLate || calls[0].State == job.CallFailed; !late || calls[1].State != job.CallOK {
+		t.Errorf("got states %s and %s, want the first late or failed and the second ok", calls[0].State, calls[1].State)
+	}
 }
 
 // A provider that answers one call at the address of another: each guest gets
