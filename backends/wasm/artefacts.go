@@ -33,6 +33,7 @@ type artefacts struct {
 	digest  string // of the program
 	program []byte
 	clone   []byte // the program without its data
+	hollow  []byte // the clone without its code
 	stdlib  []byte
 }
 
@@ -73,6 +74,9 @@ func load(dir string) (artefacts, error) {
 		return artefacts{}, err
 	}
 	if a.clone, err = wasmguest.Strip(a.program); err != nil {
+		return artefacts{}, fmt.Errorf("read %s: %w; build it again with make wasm", programFile, err)
+	}
+	if a.hollow, err = wasmguest.Hollow(a.clone); err != nil {
 		return artefacts{}, fmt.Errorf("read %s: %w; build it again with make wasm", programFile, err)
 	}
 	if a.python == "" {

@@ -67,9 +67,12 @@ func openCache(configured, program string) (c cache, why error, err error) {
 	return c, why, err
 }
 
+// cacheLayout changes with what lies where in a program's directory.
+const cacheLayout = "2"
+
 // cacheKey tells programs, runtimes and machines apart.
 func cacheKey(program string) string {
-	return digest([]byte(program + " " + runtimeVersion() + " " + runtime.GOOS + "/" + runtime.GOARCH))[:32]
+	return digest([]byte(cacheLayout + " " + program + " " + runtimeVersion() + " " + runtime.GOOS + "/" + runtime.GOARCH))[:32]
 }
 
 // checkPrivate refuses a directory that is not ours alone.

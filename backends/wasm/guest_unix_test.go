@@ -203,12 +203,17 @@ func TestCache(t *testing.T) {
 	if log := probe(); strings.Contains(log, "anew") {
 		t.Errorf("got log %q from the second start, want nothing compiled", log)
 	}
-	compiled, err := filepath.Glob(filepath.Join(cache, "*", "*", "*"))
+	compiled, err := filepath.Glob(filepath.Join(cache, "*", "wazero*", "*"))
 	if err != nil || len(compiled) == 0 {
 		t.Fatalf("got %v and error %v in the cache, want compiled code", compiled, err)
 	}
+	guests, err := filepath.Glob(filepath.Join(cache, "*", "guests", "*", "*"))
+	if err != nil || len(guests) != 1 {
+		t.Fatalf("got %v and error %v in the cache, want the code of guests", guests, err)
+	}
 	for name, spoil := range map[string]func() error{
 		"another byte":    func() error { return appendTo(compiled[0], "x") },
+		"guests' code":    func() error { return appendTo(guests[0], "x") },
 		"one file more":   func() error { return os.WriteFile(compiled[0]+"x", []byte("x"), 0o600) },
 		"one file less":   func() error { return os.Remove(compiled[0]) },
 		"a link":          func() error { return errors.Join(os.Remove(compiled[0]), os.Symlink("/etc/hostname", compiled[0])) },
@@ -224,6 +229,26 @@ func TestCache(t *testing.T) {
 		if log := probe(); strings.Contains(log, "anew") {
 			t.Errorf("%s: got log %q from the start after, want nothing compiled", name, log)
 		}
+	}
+}
+
+// TestCodeGone: guests run also when somebody has removed their compiled code.
+func TestCodeGone(t *testing.T) {
+	t.Parallel()
+	cache := privateDir(t)
+	b := newBackendIn(t, installed(t, module(join(converse(), constant(7)))), cache, zerologOf(t))
+	if _, err := b.Run(t.Context(), backends.Task{Job: job.NewID(), Limits: job.DefaultLimits(), Stdout: io.Discard, Stderr: io.Discard, Serve: hold}); err != nil {
+		t.Fatal(err)
+	}
+	guests, err := filepath.Glob(filepath.Join(cache, "*", "guests"))
+	if err != nil || len(guests) != 1 {
+		t.Fatalf("got %v and error %v, want one directory of guests' code", guests, err)
+	}
+	if err := os.RemoveAll(guests[0]); err != nil {
+		t.Fatal(err)
+	}
+	if got := runGuest(t, b, job.Limits{}, hold); got.outcome.Cause != backends.Exited || got.outcome.ExitCode != 7 {
+		t.Errorf("got %+v and stderr %q, want exit code 7", got.outcome, got.stderr.String())
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"syscall"
 	"time"
@@ -26,9 +27,11 @@ type ready struct {
 	config Config
 	python string
 	cache  cache
-	// clone, stdlib and image are what every guest's process is given.
-	clone, stdlib, image *os.File
-	imageSize            int64
+	// clone, hollow, stdlib and image are what every guest's process is given.
+	clone, hollow, stdlib, image, code *os.File
+	imageSize                          int64
+	// compiled is the file of the cache with the code that guests run.
+	compiled string
 	// walls start a guest's process in namespaces of its own, where they may
 	// be had.
 	walls syscall.SysProcAttr
@@ -66,10 +69,16 @@ func (r *ready) open(ctx context.Context, found artefacts) (err error) {
 	if r.clone, err = share("clone", found.clone); err != nil {
 		return err
 	}
+	if r.hollow, err = share("hollow", found.hollow); err != nil {
+		return err
+	}
 	if r.stdlib, err = share("stdlib", found.stdlib); err != nil {
 		return err
 	}
 	if r.image, err = newShared("image"); err != nil {
+		return err
+	}
+	if r.code, err = newShared("code"); err != nil {
 		return err
 	}
 	if err := r.makeImage(ctx, found); err != nil {
@@ -122,7 +131,7 @@ func (r *ready) makeImage(ctx context.Context, found artefacts) error {
 	if r.imageSize = info.Size(); r.imageSize == 0 {
 		return errors.New("start the interpreter once: it left no image")
 	}
-	return freeze(r.image)
+	return errors.Join(freeze(r.image), freeze(r.code))
 }
 
 func (r *ready) imageIn(ctx context.Context, program *os.File, walls syscall.SysProcAttr) error {
@@ -146,12 +155,19 @@ func (r *ready) imageIn(ctx context.Context, program *os.File, walls syscall.Sys
 	}
 	defer null.Close()
 	cmd := exec.CommandContext(ctx, r.config.Helper.path, wasmguest.Name)
-	var said bytes.Buffer
-	cmd.Env, cmd.Dir, cmd.Stdout, cmd.Stderr = []string{}, "/", &said, &said
-	cmd.ExtraFiles = []*os.File{null, order, program, r.stdlib, r.image, ledger.file}
+	var told, said bytes.Buffer
+	cmd.Env, cmd.Dir, cmd.Stdout, cmd.Stderr = []string{}, "/", &told, &said
+	cmd.ExtraFiles = []*os.File{null, order, program, r.stdlib, r.image, ledger.file, null, r.code}
 	cmd.SysProcAttr = &walls
 	if err := cmd.Run(); err != nil {
 		return fmt.Errorf("%w: %s", err, job.Printable(said.String(), 300))
+	}
+	var made wasmguest.Made
+	if err := json.Unmarshal(told.Bytes(), &made, json.RejectUnknownMembers(true)); err != nil {
+		return fmt.Errorf("read what it has made: %w", err)
+	}
+	if r.compiled, err = filepath.Rel(r.cache.dir, made.Code); err != nil {
+		return err
 	}
 	return nil
 }
@@ -180,7 +196,7 @@ func ordered(order wasmguest.Order) (*os.File, error) {
 }
 
 func (r *ready) close() error {
-	for _, f := range []*os.File{r.clone, r.stdlib, r.image} {
+	for _, f := range []*os.File{r.clone, r.hollow, r.stdlib, r.image, r.code} {
 		if f != nil {
 			_ = f.Close()
 		}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"syscall"
 
 	"airlock/backends"
@@ -79,7 +80,7 @@ func (g *instance) runIn(ctx context.Context) (backends.Outcome, error) {
 		Task: task, Group: g.visit, Limit: g.limit,
 		Command: guestproc.Command{
 			Path: g.config.Helper.path, Args: []string{Name, wasmguest.Name}, Env: []string{}, Dir: "/", Attr: g.walls,
-			Files:  []*os.File{order, g.clone, g.stdlib, g.image, g.ledger.file},
+			Files:  []*os.File{order, g.clone, g.stdlib, g.image, g.ledger.file, g.hollow, g.code},
 			Bounds: bounds, Becomes: g.user,
 		},
 		Started: func(pid int) error {
@@ -98,7 +99,7 @@ func (g *instance) runIn(ctx context.Context) (backends.Outcome, error) {
 func (g *instance) order() wasmguest.Order {
 	l := g.task.Limits
 	order := wasmguest.Order{
-		Cache: g.cache.dir, Memory: int64(l.Memory), Disk: int64(l.Disk), Files: max(int64(l.Disk)/bytesPerFile, 1),
+		Cache: g.cache.dir, Code: filepath.Join(g.cache.dir, g.compiled), Memory: int64(l.Memory), Disk: int64(l.Disk), Files: max(int64(l.Disk)/bytesPerFile, 1),
 		Image: g.imageSize, Parent: os.Getpid(),
 	}
 	if g.user != nil {

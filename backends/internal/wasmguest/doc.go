@@ -19,6 +19,10 @@ const (
 	// ImageFD is the memory of the started interpreter, read or written.
 	ImageFD
 	LedgerFD
+	// HollowFD is the module that stands for the program's, for a guest only.
+	HollowFD
+	// CodeFD is the program's compiled code, read or written.
+	CodeFD
 )
 
 // Name is the only argument by which the process knows what it is.

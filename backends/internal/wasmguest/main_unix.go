@@ -11,6 +11,7 @@ import (
 	"runtime/debug"
 	"strings"
 
+	"github.com/go-json-experiment/json"
 	"github.com/tetratelabs/wazero/sys"
 )
 
@@ -69,7 +70,10 @@ func start(ctx context.Context, order Order) (*machine, error) {
 	if err := m.load(); err != nil {
 		return nil, err
 	}
-	debug.FreeOSMemory()
+	if err := useShared(os.NewFile(CodeFD, "code")); err != nil {
+		return nil, err
+	}
+	forgetStart()
 	return m, confine(order)
 }
 
@@ -143,17 +147,12 @@ func makeImage(ctx context.Context, order Order) error {
 	if _, err := os.NewFile(ImageFD, "image").Write(all); err != nil {
 		return fmt.Errorf("write image: %w", err)
 	}
-	return m.compileClone(ctx)
-}
-
-// compileClone puts the module that guests run into the cache.
-func (m *machine) compileClone(ctx context.Context) error {
-	clone, err := Strip(m.program)
-	if err != nil {
+	made := Made{}
+	if made.Code, err = compileGuests(ctx, order, m.program); err != nil {
 		return err
 	}
-	if _, err := m.compile(ctx, clone); err != nil {
-		return fmt.Errorf("compile the module without its data: %w", err)
+	if err := shareCode(os.NewFile(CodeFD, "code"), made.Code); err != nil {
+		return err
 	}
-	return nil
+	return json.MarshalWrite(os.Stdout, made)
 }

@@ -26,17 +26,11 @@ const pageSize = 64 << 10
 
 // machine is one instance of the module and what belongs to it.
 type machine struct {
-	order  Order
-	ledger Ledger
-	memory allocator
-	// program is the module's code, runtime what runs it.
+	order   Order
+	ledger  Ledger
+	memory  allocator
 	program []byte
-	runtime wazero.Runtime
 	module  api.Module
-}
-
-func (m *machine) compile(ctx context.Context, program []byte) (wazero.CompiledModule, error) {
-	return m.runtime.CompileModule(experimental.WithCompilationWorkers(ctx, compilers), program)
 }
 
 // boot makes an instance, which has not run a step yet.
@@ -48,24 +42,21 @@ func boot(ctx context.Context, order Order, c *channel) (*machine, error) {
 	m := &machine{order: order, ledger: NewLedger(shared)}
 	limit := max(order.Memory/pageSize, 1)
 	m.memory = allocator{ledger: m.ledger, limit: uint64(limit) * pageSize}
-	if m.program, err = mapped(os.NewFile(ProgramFD, "python.wasm"), false); err != nil {
+	var dir string
+	if m.program, dir, err = program(order); err != nil {
 		return nil, err
 	}
-	cache, err := wazero.NewCompilationCacheWithDir(order.Cache)
+	r, err := newRuntime(ctx, dir, uint32(limit))
 	if err != nil {
-		return nil, fmt.Errorf("open compile cache: %w", err)
+		return nil, err
 	}
-	config := wazero.NewRuntimeConfigCompiler().WithCompilationCache(cache).WithDebugInfoEnabled(false).
-		WithMemoryLimitPages(uint32(limit))
-	r := wazero.NewRuntimeWithConfig(ctx, config)
-	m.runtime = r
 	if _, err := wasi_snapshot_preview1.Instantiate(ctx, r); err != nil {
 		return nil, fmt.Errorf("define wasi: %w", err)
 	}
 	if err := define(ctx, r, c); err != nil {
 		return nil, fmt.Errorf("define the channel: %w", err)
 	}
-	compiled, err := m.compile(ctx, m.program)
+	compiled, err := compile(ctx, r, m.program)
 	if err != nil {
 		return nil, fmt.Errorf("compile the module: %w", err)
 	}
@@ -79,9 +70,6 @@ func boot(ctx context.Context, order Order, c *channel) (*machine, error) {
 	}
 	return m, nil
 }
-
-// compilers is how many goroutines compile a module that is not in the cache.
-const compilers = 4
 
 // environment is what a guest of any backend has, as far as it means something
 // here.

@@ -12,8 +12,10 @@ type Order struct {
 	// Make has it start an interpreter and write its image, instead of
 	// running a guest from one.
 	Make bool `json:"make"`
-	// Cache is the directory of compiled code.
+	// Cache is the directory of compiled code, and Code the file in it that
+	// guests run.
 	Cache string `json:"cache"`
+	Code  string `json:"code"`
 	// Memory bounds the module's, Disk the bytes and Files the number of files
 	// of each writable file system.
 	Memory int64 `json:"memory"`
@@ -25,6 +27,12 @@ type Order struct {
 	// is whose end is its own.
 	User   int `json:"user"`
 	Parent int `json:"parent"`
+}
+
+// Made is what a process writes to its standard output that has made an image.
+type Made struct {
+	// Code is an Order's.
+	Code string `json:"code"`
 }
 
 // maxOrder bounds what is read.
