@@ -16,6 +16,10 @@
 // begin with, each page shared until it is written to. Like forks they share
 // the hash seed and the layout of that memory, which never held a job.
 //
+// The module is checked and compiled once. A guest's process is given one with
+// empty functions in its place, for which the cache holds the real one's code,
+// and maps that code from memory that all guests share, on Linux.
+//
 // # The second wall
 //
 // On Linux the process gives up what it can before the module runs: it may
