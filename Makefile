@@ -149,11 +149,11 @@ plans: setup-test ## check the plans of history queries on five million rows, in
 	@AIRLOCK_REQUIRE=postgres go test -count=1 -v -timeout 30m -run '^TestHistoryPlans$$' ./store -args -full
 
 .PHONY: containment
-containment: setup-test ## act out every misbehaviour on every backend here, and write what was held
+containment: setup-test wasm ## act out every misbehaviour on every backend here, and write what was held
 	@$(WITH_ENGINE) dev/runner-image.sh >/dev/null; \
 	dir=$$(mktemp -d); trap 'rm -rf "$$dir"' EXIT; \
-	AIRLOCK_CONTAINMENT=$$dir AIRLOCK_REQUIRE=bubblewrap,forkserver,docker go test -count=1 -timeout 15m -run TestConformance \
-		./backends/forkserver ./backends/bubblewrap ./backends/docker ./backends/local -leak-jobs $(LEAK_JOBS); \
+	AIRLOCK_CONTAINMENT=$$dir AIRLOCK_REQUIRE=bubblewrap,forkserver,docker,wasm go test -count=1 -timeout 15m -run TestConformance \
+		./backends/forkserver ./backends/bubblewrap ./backends/docker ./backends/wasm ./backends/local -leak-jobs $(LEAK_JOBS); \
 	go run ./dev/containment -from "$$dir" -write
 
 .PHONY: containment-vm

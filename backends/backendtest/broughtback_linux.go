@@ -25,6 +25,8 @@ func broughtBack() []story {
 import base64, json
 def say(**params):
     body = json.dumps({"method": "artifact", "params": params}).encode()
+    if "_airlock" in sys.modules: # keeps the channel, where it is no descriptor
+        return sys.modules["_airlock"].send(body)
     left = memoryview(len(body).to_bytes(4, "big") + body)
     while left: left = left[os.write(3, left):]
 ` + frames + "\ntime.sleep(1000)")
@@ -51,16 +53,17 @@ left.write("never closed")`),
 		{
 			name: "files: links are named and not followed", rows: "OF1 OF2 OF4", hostile: true, collect: everything,
 			code: helped(`
-os.symlink("/etc/passwd", "absolute")
-os.symlink("../" * 20 + "etc/passwd", "climbing")
-os.symlink("/proc/self/environ", "environment")
-os.symlink("/dev/zero", "endless")
-os.symlink("/etc", "folder")
-os.symlink(".", "loop")
-os.symlink("nowhere", "dangling")
 open("one", "w").write("x")
-os.link("one", "two")`),
-			check: all(exited(0), brought(map[string]string{
+made = 0
+for link, to, name in (
+    (os.symlink, "/etc/passwd", "absolute"), (os.symlink, "../" * 20 + "etc/passwd", "climbing"), (os.symlink, "/proc/self/environ", "environment"),
+    (os.symlink, "/dev/zero", "endless"), (os.symlink, "/etc", "folder"), (os.symlink, ".", "loop"), (os.symlink, "nowhere", "dangling"), (os.link, "one", "two"),
+):
+    try: link(to, name)
+    except OSError: continue
+    made += 1
+return made`),
+			check: all(exited(0), linked(map[string]string{
 				"absolute": refused + "link", "climbing": refused + "link", "environment": refused + "link", "endless": refused + "link",
 				"folder": refused + "link", "loop": refused + "link", "dangling": refused + "link",
 				"one": refused + "hard_link", "two": refused + "hard_link",
@@ -72,7 +75,7 @@ os.link("one", "two")`),
 import socket
 for make in (lambda: os.mkfifo("pipe"), lambda: socket.socket(socket.AF_UNIX).bind("socket")):
     try: make()
-    except PermissionError: pass
+    except (PermissionError, AttributeError): pass
 open("z", "w").write("after them")
 return sorted(os.listdir())`),
 			check: all(exited(0), notOpened),
@@ -103,10 +106,14 @@ open("z", "w").write("after it")`),
 		{
 			name: "files: names that are none are only shown", rows: "OF8", hostile: true, collect: everything,
 			code: helped(`
-os.mkdir(b"bad\xff")
+unmade = 0
+try: os.mkdir(b"bad\xff")
+except OSError: unmade += 1
 for name in (b"a\nb", b"esc\x1b[2J", "\u202egpj".encode(), b"low\xff", b"back\\slash", b"bad\xff/in", b"-rf", b"CON", b"n" * 255):
-    open(name, "w").close()`),
-			check: all(exited(0), brought(map[string]string{
+    try: open(name, "w").close()
+    except OSError: unmade += 1
+return unmade`),
+			check: all(exited(0), asText(map[string]string{
 				"-rf": "", "CON": "", strings.Repeat("n", 255): "",
 				`a\x0ab`: refused + "name", `esc\x1b[2J`: refused + "name", `\u202egpj`: refused + "name", `low\udcff`: refused + "name",
 				`back\x5cslash`: refused + "name", `bad\udcff`: refused + "name",

@@ -15,12 +15,13 @@ func exhaustions() []story {
 			name: "descriptors end somewhere", rows: "RX9", hostile: true,
 			code: helped(`
 held = []
+open("one", "w").close()
 try:
-    while len(held) < 100_000: held.append(os.open("/dev/null", os.O_RDONLY))
+    while len(held) < 100_000: held.append(os.open("one", os.O_RDONLY))
 except OSError as e:
-    return [e.errno == errno.EMFILE, 16 <= len(held) <= 4096]
+    return [errno.errorcode[e.errno], 16 <= len(held) <= 4096]
 return "100,000 descriptors"`),
-			check: all(exited(0), value("[true,true]")),
+			check: all(exited(0), refusedBy("EMFILE")),
 		},
 		{
 			name: "pipes, epoll sets and timers end somewhere", rows: "RX18", hostile: true,
@@ -80,11 +81,13 @@ while True: pass`),
 			name: "source that is nested beyond reason", rows: "RX25", hostile: true,
 			code: helped(`
 for nested in ("(" * 200_000 + ")" * 200_000, "-" * 500_000 + "1", "[" * 5_000 + "]" * 5_000, "a." * 300_000 + "b"):
-    if os.fork() == 0:
-        try: compile(nested, "nested", "exec")
-        except (MemoryError, RecursionError, SyntaxError, OverflowError): pass
-        os._exit(0)
-    os.wait()
+    child = hasattr(os, "fork")
+    if child and os.fork() != 0:
+        os.wait()
+        continue
+    try: compile(nested, "nested", "exec")
+    except (MemoryError, RecursionError, SyntaxError, OverflowError): pass
+    if child: os._exit(0)
 return 1`),
 			check: all(exited(0), value("1")),
 		},

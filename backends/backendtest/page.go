@@ -21,10 +21,10 @@ nothing. The other rows are proved by tests of the host that need no guest.
 
 | word | means |
 |---|---|
-| held | every story and attack that names the row was tried and contained |
+| held | every story and attack that names the row, of those that a guest of the backend can act out, was tried and contained |
 | held in part | the rest was not told of the backend there; the reason is below the table |
 | not held | at least one was not; the reason is below the table |
-| n/a | the row does not apply to the backend; the reason is below the table |
+| n/a | the row does not apply to the backend, or none of its guests can try it; the reason is below the table |
 | not tried | the host of the run lacks what it takes |
 | gets through | without a wall at least one of the attacks gets through |
 | not shown | without a wall it would harm the host, or the host lacks what it takes |
@@ -137,6 +137,8 @@ func (r Report) cell(row Row) string {
 		return "held in part"
 	case has(Held):
 		return "held"
+	case has(Lacking) && !has(Skipped):
+		return "n/a"
 	case has(Blind):
 		return "not shown"
 	}
@@ -169,9 +171,12 @@ func (row Row) notes(reports []Report) []string {
 // whyNot says why a row was not tried, or not shown to be an attack.
 func (r Report) whyNot(row Row) string {
 	switch r.cell(row) {
-	case "not tried", "not shown", "held in part":
+	case "not tried", "not shown", "held in part", "held", "n/a":
 	default:
 		return ""
+	}
+	if row.Moot != "" || row.MootOn[r.Backend] != "" {
+		return "" // said of the row
 	}
 	var why []string
 	for _, t := range r.rows()[row.ID] {

@@ -54,6 +54,8 @@ const (
 	Blind Verdict = "blind"
 	// Skipped: it was not tried.
 	Skipped Verdict = "skipped"
+	// Lacking: no guest of the backend can try it.
+	Lacking Verdict = "lacking"
 )
 
 // recorder keeps what becomes of the rows.
@@ -70,10 +72,10 @@ func (r *recorder) record(rows, by string, verdict Verdict, why string) {
 	}
 }
 
-func (s *suite) recordSkip(st story, why string) {
-	s.record(st.rows, st.name, Skipped, why)
+func (s *suite) recordUntold(st story, verdict Verdict, why string) {
+	s.record(st.rows, st.name, verdict, why)
 	for _, a := range st.attacks {
-		s.record(a.rows, by(st, a), Skipped, why)
+		s.record(a.rows, by(st, a), verdict, why)
 	}
 }
 

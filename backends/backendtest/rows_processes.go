@@ -44,7 +44,7 @@ func processRows() []Group {
 			acted("XJ4", "looks for descriptors of earlier guests"),
 			acted("XJ6", "uses up what is counted by user: processes, watches, pipes"),
 			tested("XJ8", "gets a warm guest that another tenant has used", "backends.TestParkedGuestsServeOneJobEach"),
-			moot("XJ9", "reads the memory of an earlier WASM instance", "no WASM backend yet"),
+			tested("XJ9", "reads the memory of an earlier WASM instance", "backends/wasm.TestClones", "backends/wasm.TestMemoryIsNew"),
 			acted("XJ10", "poisons compiled files that guests share"),
 			tested("XJ11", "is delivered twice", "store.TestFinishIsFenced", "store.TestOneOfManyClaimsWins", "queue.TestSameJobTwiceInOneWorker"),
 			tested("XJ12", "asks for another tenant's results", "store.TestTenantsAreKeptApart", "queue.TestAFilterInTheBodyOpensNoOtherTenantsResults"),

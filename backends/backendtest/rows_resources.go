@@ -21,8 +21,8 @@ func resourceRows() []Group {
 			tested("RX20", "fills the container engine's log", "backends/docker.TestBenchmark"),
 			acted("RX21", "leaves zombies"),
 			moot("RX22", "crashes again and again, to fill logs", "a job is a few lines of the log, whatever it does, and is not run again for its own failure"),
-			moot("RX23", "grows a WASM memory to its maximum", "no WASM backend yet"),
-			moot("RX24", "loops in WASM without a host call", "no WASM backend yet"),
+			tested("RX23", "grows a WASM memory to its maximum", "backends/wasm.TestEnds", "backends/wasm.TestPython"),
+			tested("RX24", "loops in WASM without a host call", "backends/wasm.TestEnds", "backends/wasm.TestKilled"),
 			acted("RX25", "is source text nested or sized beyond reason").also("job.TestPrepareRefusesInputs"),
 		}},
 		{"TO", "Staying", []Row{

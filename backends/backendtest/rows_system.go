@@ -21,7 +21,7 @@ func systemRows() []Group {
 		}},
 		{"KS", "The kernel's surface, and the guest's posture", []Row{
 			acted("KS1", "makes every system call from 0 to 600").also("backends/internal/seccomp.TestGolden"),
-			acted("KS3", "is looked at by the host while it lives"),
+			acted("KS3", "is looked at by the host while it lives").also("backends/wasm.TestConfined"),
 			tested("KS4", "is allowed more calls than agreed", "backends/internal/seccomp.TestBudget"),
 			tested("KS5", "runs on another kernel than its level says", "backends/docker.TestOwnKernel"),
 			acted("KS6", "reaches surfaces of recent kernel bugs: netlink, packet, AF_ALG, RxRPC, vsock, xfrm, io_uring"),

@@ -122,12 +122,21 @@ func lookForMarked(s *stage) {
 	}
 }
 
+// junk is what no frame begins with. Where the channel is no descriptor there
+// are functions instead.
+const junk = `
+import os, time
+try: from _airlock import send
+except ImportError: send = lambda frame: os.write(3, frame)
+send(b"\xff" * 8)
+time.sleep(1000)`
+
 // channels are about guests that misuse their channel.
 func channels() []story {
 	return []story{
 		{
 			name: "junk on the channel", rows: "BK3 SP2", hostile: true,
-			code:  "import os, time\nos.write(3, b'\\xff\\xff\\xff\\xff')\ntime.sleep(1000)",
+			code:  junk,
 			check: all(ended(backends.Killed), noResult, breached),
 		},
 		{

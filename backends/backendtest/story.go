@@ -83,12 +83,16 @@ type seen struct {
 	outcome        backends.Outcome
 	stdout, stderr []byte
 	host           *host
-	coarse         bool
+	coarse, plain  bool
 }
 
 func (s *suite) tell(t *testing.T, st story) {
 	if why := s.Except[st.name]; why != "" {
-		s.recordSkip(st, why)
+		s.recordUntold(st, Skipped, why)
+		t.Skip(why)
+	}
+	if why := s.Lacks[st.name]; why != "" {
+		s.recordUntold(st, Lacking, why)
 		t.Skip(why)
 	}
 	if st.blind != "" && !s.walled() {
@@ -97,7 +101,7 @@ func (s *suite) tell(t *testing.T, st story) {
 	}
 	for _, limit := range st.enforce {
 		if !slices.Contains(s.caps.Limits, limit) {
-			s.recordSkip(st, "the "+string(limit)+" limit is not enforced, and not offered")
+			s.recordUntold(st, Skipped, "the "+string(limit)+" limit is not enforced, and not offered")
 			t.Skipf("%s does not enforce the %s limit here", s.Name, limit)
 		}
 	}
@@ -159,7 +163,7 @@ func (s *suite) runOn(t *testing.T, b backends.Backend, st story) *seen {
 	s.checkLeftovers(t, sg)
 	sg.stdout.check(t, "stdout")
 	stderr.check(t, "stderr")
-	return &seen{outcome: outcome, stdout: sg.stdout.bytes(), stderr: stderr.bytes(), host: sg.host, coarse: s.Coarse != ""}
+	return &seen{outcome: outcome, stdout: sg.stdout.bytes(), stderr: stderr.bytes(), host: sg.host, coarse: s.Coarse != "", plain: s.Plain != ""}
 }
 
 func newStage(t *testing.T, s *suite, st story, cancel context.CancelCauseFunc) *stage {

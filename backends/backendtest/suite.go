@@ -34,6 +34,13 @@ type Harness struct {
 	// Except maps a story's name to the reason why it is not told of this
 	// backend.
 	Except map[string]string
+	// Lacks maps a story's name to what the backend's guests do not have, so
+	// that none can act it out.
+	Lacks map[string]string
+	// Plain says why a guest's memory ends by MemoryError and not by a kill,
+	// why its files have neither links nor every name, and why a full file
+	// system and too many descriptors may be EIO.
+	Plain string
 	// Coarse says why system calls that the filter does not name, or whose
 	// arguments it looks at, may fail with EPERM instead of what it says.
 	Coarse string
@@ -140,6 +147,11 @@ func (s *suite) checkExceptions(t *testing.T) {
 	for name := range s.Except {
 		if !known[name] {
 			t.Errorf("Except names %q, which is no story", name)
+		}
+	}
+	for name := range s.Lacks {
+		if !known[name] || s.Except[name] != "" {
+			t.Errorf("Lacks names %q, which is no story or in Except too", name)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package wasm_test
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -36,9 +37,12 @@ func realBackend(t testing.TB) *wasm.Backend {
 	return wasm.New(wasm.Config{Helper: helper, Python: python(t), Log: zerolog.New(zerolog.NewTestWriter(t))})
 }
 
+// plain is what guests of this backend are unlike others in.
+const plain = "memory is what a module may grow to, its files are the host's maps, and WASI as wazero has it knows no ENOSPC"
+
 func TestConformance(t *testing.T) {
 	backendtest.Run(t, backendtest.Harness{
-		Name: wasm.Name, Except: exceptions(),
+		Name: wasm.Name, Except: untold, Lacks: lacking(), Plain: plain,
 		New: func(t testing.TB) backends.Backend { return realBackend(t) },
 	})
 }
@@ -46,8 +50,10 @@ func TestConformance(t *testing.T) {
 // TestParkedConformance tells the same stories of guests that stood ready
 // before their jobs came.
 func TestParkedConformance(t *testing.T) {
+	except := maps.Clone(untold)
+	except["nothing stays: descriptors, goroutines, children, mounts, files"] = "the guests that are parked next are there"
 	backendtest.Run(t, backendtest.Harness{
-		Name: wasm.Name, Except: exceptions(), Unrecorded: true,
+		Name: wasm.Name, Except: except, Lacks: lacking(), Plain: plain, Unrecorded: true,
 		New: func(t testing.TB) backends.Backend {
 			log := zerolog.New(zerolog.NewTestWriter(t))
 			return backends.Parked(realBackend(t), backends.ParkedConfig{Size: 2, Log: log})

@@ -119,6 +119,33 @@ func TestEnds(t *testing.T) {
 	}
 }
 
+// TestMemoryIsNew: what a guest wrote into its memory no later one reads.
+func TestMemoryIsNew(t *testing.T) {
+	t.Parallel()
+	const at = 150_000 // in the last page, which the conversation does not touch
+	read := join(constant(at), []byte{0x2d, 0, 0})
+	write := join(constant(at), constant(7), []byte{0x3a, 0, 0})
+	for _, tt := range []struct {
+		name string
+		run  []byte
+		want int
+	}{
+		{"read, then written", join(converse(), read, write), 0},
+		{"written, then read", join(converse(), write, read), 7},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			b := newBackend(t, tt.run)
+			for n := range 5 {
+				got := runGuest(t, b, job.Limits{}, hold)
+				if got.outcome.Cause != backends.Exited || got.outcome.ExitCode != tt.want {
+					t.Errorf("guest %d: got %+v, want code %d; stderr: %s", n, got.outcome, tt.want, got.stderr.String())
+				}
+			}
+		})
+	}
+}
+
 // TestKilled: a guest that does nothing for ever dies with its run.
 func TestKilled(t *testing.T) {
 	t.Parallel()
