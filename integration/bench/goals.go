@@ -171,6 +171,7 @@ const (
 
 var promises = []promise{
 	{id: "recovery/claims", what: "16 workers on one lane, fewest claims over the mean", unit: "times", least: 0.5},
+	{id: computed, what: "CPU-bound Python, wasm over the host's by processor time, at worst", unit: "times", most: 8},
 	{id: "recovery/worker", what: "SIGKILL of a worker: results of all its jobs", unit: "s", most: job.Lease.Seconds() + afterLease},
 	{id: "recovery/leader", what: "NATS leader lost: submission resumes", unit: "s", most: resume},
 }

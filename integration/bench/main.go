@@ -162,7 +162,7 @@ func (b *bencher) all() []part {
 	for _, x := range b.backends {
 		parts = append(parts, part{x.name, func(ctx context.Context) error { return b.whole(ctx, x) }})
 	}
-	return append(parts, part{"scaling", b.scaling}, part{"sustained", b.sustained}, part{"tools", b.tools}, part{"memory", b.memory},
+	return append(parts, part{"scaling", b.scaling}, part{"sustained", b.sustained}, part{"tools", b.tools}, part{"memory", b.memory}, part{"compute", b.compute},
 		part{"growth", b.growth}, part{"queued", b.queued}, part{"batch", b.batches}, part{"http", b.http}, part{"cancel", b.cancelling}, part{"noisy", b.noisy}, part{"recovery", b.recovery})
 }
 

@@ -242,7 +242,7 @@ func TestParts(t *testing.T) {
 	if err := b.choose(); err != nil {
 		t.Fatal(err)
 	}
-	want := []string{"control", "floors", "docker", "new", "scaling", "sustained", "tools", "memory", "growth", "queued", "batch", "http", "cancel", "noisy", "recovery"}
+	want := []string{"control", "floors", "docker", "new", "scaling", "sustained", "tools", "memory", "compute", "growth", "queued", "batch", "http", "cancel", "noisy", "recovery"}
 	if diff := cmp.Diff(want, b.chosen); diff != "" {
 		t.Errorf("the parts (-want +got):\n%s", diff)
 	}

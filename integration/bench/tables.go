@@ -148,7 +148,7 @@ func (r *report) batchTable() section {
 }
 
 func (r *report) trialTable() section {
-	s := section{title: "When something dies, and when workers share", head: table.Row{"what", "measured", "unit", "how"}}
+	s := section{title: "Single trials: what computes, what dies, what shares", head: table.Row{"what", "measured", "unit", "how"}}
 	for _, t := range r.Trials {
 		s.rows = append(s.rows, table.Row{t.Name, number(t.Value), t.Unit, t.Detail})
 	}
