@@ -93,8 +93,14 @@ func startWorker(args ...string) (*process, error) { return startWorkerIn(nil, a
 
 // startWorkerIn does so with more in its environment.
 func startWorkerIn(env []string, args ...string) (*process, error) {
-	p := &process{cmd: exec.Command(filepath.Join(binaries.dir, "worker"), args...), stderr: &transcript{}, ended: make(chan struct{})}
-	p.cmd.Env = append(append(os.Environ(), canary), env...)
+	cmd := exec.Command(filepath.Join(binaries.dir, "worker"), args...)
+	cmd.Env = append(append(os.Environ(), canary), env...)
+	return startCommand(cmd)
+}
+
+// startCommand starts a worker and waits until it is ready.
+func startCommand(cmd *exec.Cmd) (*process, error) {
+	p := &process{cmd: cmd, stderr: &transcript{}, ended: make(chan struct{})}
 	p.cmd.Stderr = p.stderr
 	stdout, err := p.cmd.StdoutPipe()
 	if err != nil {

@@ -9,3 +9,6 @@ func Tight(c Config, ownMemory int64, noGroups bool) Config {
 
 // CheckConfined looks at a process from outside.
 var CheckConfined = checkConfined
+
+// HelperAt is a helper that some other program plays.
+func HelperAt(path string) Helper { return Helper{path: path} }

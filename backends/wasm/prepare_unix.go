@@ -3,7 +3,6 @@
 package wasm
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -100,8 +99,8 @@ func share(name string, data []byte) (*os.File, error) {
 }
 
 // imageTime bounds how long compiling and starting the interpreter may take,
-// which is a second or two.
-const imageTime = 2 * time.Minute
+// which is some seconds on a host with nothing else to do.
+const imageTime = 10 * time.Minute
 
 // imageMemory is what an interpreter may use until it has started.
 const imageMemory = 256 << 20
@@ -155,7 +154,7 @@ func (r *ready) imageIn(ctx context.Context, program *os.File, walls syscall.Sys
 	}
 	defer null.Close()
 	cmd := exec.CommandContext(ctx, r.config.Helper.path, wasmguest.Name)
-	var told, said bytes.Buffer
+	var told, said guestproc.Head // whatever a foreign interpreter says
 	cmd.Env, cmd.Dir, cmd.Stdout, cmd.Stderr = []string{}, "/", &told, &said
 	cmd.ExtraFiles = []*os.File{null, order, program, r.stdlib, r.image, ledger.file, null, r.code}
 	cmd.SysProcAttr = &walls
@@ -163,11 +162,11 @@ func (r *ready) imageIn(ctx context.Context, program *os.File, walls syscall.Sys
 		return fmt.Errorf("%w: %s", err, job.Printable(said.String(), 300))
 	}
 	var made wasmguest.Made
-	if err := json.Unmarshal(told.Bytes(), &made, json.RejectUnknownMembers(true)); err != nil {
+	if err := json.Unmarshal([]byte(told.String()), &made, json.RejectUnknownMembers(true)); err != nil {
 		return fmt.Errorf("read what it has made: %w", err)
 	}
-	if r.compiled, err = filepath.Rel(r.cache.dir, made.Code); err != nil {
-		return err
+	if r.compiled, err = filepath.Rel(r.cache.dir, made.Code); err != nil || !filepath.IsLocal(r.compiled) {
+		return errors.Join(err, fmt.Errorf("it has made code at %s, outside its cache", job.Printable(made.Code, 300)))
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	_ "embed"
+	"fmt"
 	"runtime/debug"
 
 	"airlock/backends/internal/guestproc"
@@ -21,7 +22,17 @@ var selfTest string
 
 // probe runs a guest that computes something known.
 func (r *ready) probe(ctx context.Context) error {
-	return guestproc.ProbeCode(ctx, cmp.Or(r.config.selfTest, selfTest), r.run)
+	return guestproc.ProbeCode(ctx, cmp.Or(r.config.selfTest, selfTest)+r.sameVersion(), r.run)
+}
+
+// sameVersion is Python that fails unless it is the version which the manifest
+// names: jobs are placed by that.
+func (r *ready) sameVersion() string {
+	return fmt.Sprintf(`
+import platform
+if platform.python_version() != %[1]q:
+    raise ImportError("%[2]s is Python " + platform.python_version() + ", and %[3]s says " + %[1]q + ": build both again with make wasm")
+`, r.python, programFile, manifestFile)
 }
 
 // held are the limits that the module's runtime holds by itself.

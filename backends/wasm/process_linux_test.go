@@ -166,7 +166,7 @@ func actAsWorker() {
 }
 
 func unprivileged(home string) error {
-	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 12*time.Minute)
 	defer cancel()
 	b := wasm.New(wasm.Config{Helper: helper, Python: home})
 	defer b.Close()
