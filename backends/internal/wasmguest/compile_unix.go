@@ -4,7 +4,9 @@ package wasmguest
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -19,16 +21,33 @@ const guestsDir = "guests"
 // compilers is how many goroutines compile a module that is not in the cache.
 const compilers = 4
 
-// program is the module to run and the directory of its compiled code. A guest
-// is given the hollow module, unless the code it stands for is gone: then it
-// compiles the real one, which takes its time and is right.
-func program(order Order) (module []byte, dir string, err error) {
-	if _, gone := os.Stat(order.Code); order.Make || gone != nil {
+// program is the module to run, the directory of its compiled code, and that
+// code's file where the module is the hollow one. A guest is given that, unless
+// the code it stands for is gone: then it compiles the real one, which takes
+// its time and is right.
+func program(order Order) (module []byte, dir string, code os.FileInfo, err error) {
+	code, gone := os.Stat(order.Code)
+	if order.Make || gone != nil {
 		module, err = mapped(os.NewFile(ProgramFD, "program"), false)
-		return module, order.Cache, err
+		return module, order.Cache, nil, err
 	}
 	module, err = mapped(os.NewFile(HollowFD, "hollow"), false)
-	return module, filepath.Join(order.Cache, guestsDir), err
+	return module, filepath.Join(order.Cache, guestsDir), code, err
+}
+
+// CheckKept refuses what became of a hollow module if its code's file is no
+// longer the one that was there before. Somebody removed or damaged it
+// meanwhile, so that the hollow module itself was compiled and written in its
+// place: that is removed, and the next guest compiles the real one.
+func CheckKept(file string, before os.FileInfo) error {
+	now, err := os.Stat(file)
+	if err == nil && os.SameFile(before, now) && now.Size() == before.Size() && now.ModTime().Equal(before.ModTime()) {
+		return nil
+	}
+	if err := os.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("remove compiled code: %w", err)
+	}
+	return errors.New("compiled code was lost while a guest read it")
 }
 
 func newRuntime(ctx context.Context, cacheDir string, memoryPages uint32) (wazero.Runtime, error) {

@@ -43,7 +43,8 @@ func boot(ctx context.Context, order Order, c *channel) (*machine, error) {
 	limit := max(order.Memory/pageSize, 1)
 	m.memory = allocator{ledger: m.ledger, limit: uint64(limit) * pageSize}
 	var dir string
-	if m.program, dir, err = program(order); err != nil {
+	var code os.FileInfo
+	if m.program, dir, code, err = program(order); err != nil {
 		return nil, err
 	}
 	r, err := newRuntime(ctx, dir, uint32(limit))
@@ -59,6 +60,11 @@ func boot(ctx context.Context, order Order, c *channel) (*machine, error) {
 	compiled, err := compile(ctx, r, m.program)
 	if err != nil {
 		return nil, fmt.Errorf("compile the module: %w", err)
+	}
+	if code != nil {
+		if err := CheckKept(order.Code, code); err != nil {
+			return nil, err
+		}
 	}
 	settings, err := m.settings()
 	if err != nil {
