@@ -10,9 +10,11 @@ import (
 	"os/user"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -104,6 +106,7 @@ func TestNothingInstalled(t *testing.T) {
 	go func() {
 		served <- provider.Serve(ctx, nc, provider.Namespace{Name: "meet", Tools: []provider.Tool{meeting(3)}})
 	}()
+	until(t, time.Minute, "the tool is known", func() bool { return strings.Contains(submit(t, env, "", "tools").stdout, "attend") })
 	const code = "import asyncio\nreturn await asyncio.gather(*[attend() for _ in range(3)])"
 	got := submit(t, env, code, "run", "-", "--json", "--tools", "meet.attend", "--wall", "120s", "--tool-time", "120s")
 	var r job.Result
