@@ -34,6 +34,9 @@ if [ "${1:-}" = test ]; then
 	/usr/bin/python3 -c 'import numpy' 2>/dev/null || packages+=(python3-numpy)
 	command -v node >/dev/null || packages+=(nodejs)
 	command -v npm >/dev/null || packages+=(npm)
+	command -v curl >/dev/null || packages+=(curl)
+	command -v xz >/dev/null || packages+=(xz-utils)
+	command -v make >/dev/null || packages+=(make)
 fi
 [ ${#packages[@]} -gt 0 ] || exit 0
 
