@@ -5,12 +5,10 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
 
-	"github.com/jedib0t/go-pretty/v6/text"
+	"github.com/jedib0t/go-pretty/v6/table"
 
 	"airlock/job"
 )
@@ -18,88 +16,31 @@ import (
 // maxCell bounds a cell: a table is for reading, --json for the whole.
 const maxCell = 60
 
-// grid is a table whose cells are made harmless. It is laid out by hand: lists
-// have thousands of rows, and the library of tables takes 20 ms for 5,000.
-type grid struct{ *gridRows }
-
-type gridRows struct {
-	rows   [][]string // the header is the first, if there is one
-	header bool
-	widths []int // of the columns
-}
+// grid is a table whose cells are made harmless.
+type grid struct{ table.Writer }
 
 func newGrid(header ...any) grid {
-	g := grid{&gridRows{}}
+	w := table.NewWriter()
+	style := table.StyleLight
+	style.Options = table.OptionsNoBordersAndSeparators
+	w.SetStyle(style)
 	if len(header) > 0 {
-		g.add(header...)
-		g.header = true
-		for i, name := range g.rows[0] {
-			g.rows[0][i] = strings.ToUpper(name)
-		}
+		w.AppendHeader(header)
 	}
-	return g
+	return grid{w}
 }
 
 // add appends a row. Every cell may hold foreign text.
 func (g grid) add(cells ...any) {
-	row := make([]string, len(cells))
+	row := make(table.Row, len(cells))
 	for i, c := range cells {
 		row[i] = cell(c)
-		if i == len(g.widths) {
-			g.widths = append(g.widths, 0)
-		}
-		g.widths[i] = max(g.widths[i], width(row[i]))
 	}
-	g.rows = append(g.rows, row)
-}
-
-// Length is the number of rows below the header.
-func (g grid) Length() int {
-	if g.header {
-		return len(g.rows) - 1
-	}
-	return len(g.rows)
-}
-
-// Render is the table without its last line feed.
-func (g grid) Render() string {
-	var out strings.Builder
-	for i, row := range g.rows {
-		if i > 0 {
-			out.WriteByte('\n')
-		}
-		for column, most := range g.widths {
-			value := ""
-			if column < len(row) {
-				value = row[column]
-			}
-			out.WriteByte(' ')
-			out.WriteString(value)
-			for range most - width(value) + 1 {
-				out.WriteByte(' ')
-			}
-		}
-	}
-	return out.String()
-}
-
-// width is how many places of a line s takes.
-func width(s string) int {
-	places := len(s)
-	for _, r := range s {
-		if r >= utf8.RuneSelf {
-			places += text.RuneWidth(r) - utf8.RuneLen(r)
-		}
-	}
-	return places
+	g.AppendRow(row)
 }
 
 func cell(value any) string {
 	switch v := value.(type) {
-	case string:
-		return job.Printable(v, maxCell)
-	case int:
-		return strconv.Itoa(v)
 	case time.Time:
 		return when(v)
 	case time.Duration:
