@@ -39,7 +39,7 @@ type JobEvent struct {
 
 const (
 	jobEventsText = "Server-sent events, whose data is a JobEvent in JSON: queued, claimed, started, output, call_started, call_ended, requeued and, last, finished. " +
-		"Each but output comes once, with an id; a client that comes back with the last of these misses none. Output comes while the guest runs and is not repeated: " +
+		"Each but output comes once, with an id; a client that comes back with the last of these misses none. Output comes while the guest runs, what is left of it before finished, and is not repeated: " +
 		"its offset shows what was missed, and the result has it. A line that begins with a colon is a comment: one comes every 15 s. " +
 		"A client that reads too slowly is sent away, and may come back."
 	batchEventsText = "Server-sent events, whose data is a JobEvent in JSON: finished for each job, with an id to resume from, in the order in which they ended; and progress, with the counts, when these have changed. " +

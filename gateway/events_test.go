@@ -177,6 +177,66 @@ func TestHostileOutputForgesNothing(t *testing.T) {
 	}
 }
 
+// TestOutputThatWasNotHeard: an end that is heard before what was printed last
+// takes none of it away from those who followed.
+func TestOutputThatWasNotHeard(t *testing.T) {
+	t.Parallel()
+	long := "x" + strings.Repeat("ä", 40<<10)
+	for name, c := range map[string]struct {
+		lose func(offset int64) bool
+		// comes is the id with which the client comes once the guest has started,
+		// "-" when the job has ended, "" before.
+		comes string
+		want  string
+	}{
+		"all is heard":              {lose: func(int64) bool { return false }, want: "one\n" + long},
+		"the last is not":           {lose: func(at int64) bool { return at > 0 }, want: "one\n" + long},
+		"nothing is":                {lose: func(int64) bool { return true }, want: "one\n" + long},
+		"resumed, and nothing is":   {lose: func(int64) bool { return true }, comes: "1.1", want: ""},
+		"resumed before the claim":  {lose: func(int64) bool { return true }, comes: "0.0", want: "one\n" + long},
+		"came when all was history": {lose: func(int64) bool { return true }, comes: "-", want: ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			started, gate := make(chan struct{}), make(chan struct{})
+			tell := func(w *world, j *job.Job, n job.News) {
+				if n.Kind != job.NewsOutput || !c.lose(n.Offset) {
+					w.queue.Tell(j, n)
+				}
+			}
+			w := start(t, setUp{play: scriptedBy(tell, func(s *scripted) bool {
+				close(started)
+				<-gate
+				s.print("stdout", []byte("one\n"))
+				s.print("stdout", []byte(long))
+				return true
+			})})
+			id := w.submitted(`{"code": "return 1"}`, "")
+			<-started
+			if c.comes == "-" {
+				close(gate)
+				w.open("/v1/jobs/"+id.String()+"/events", "", "").rest()
+			}
+			s := w.open("/v1/jobs/"+id.String()+"/events", strings.Trim(c.comes, "-"), "")
+			if c.comes != "-" {
+				close(gate)
+			}
+			var got []byte
+			for _, m := range s.rest() {
+				if m.name == "output" {
+					if m.data.Output.Offset != int64(len(got)) {
+						t.Errorf("got output at %d, want it at %d", m.data.Output.Offset, len(got))
+					}
+					got = append(got, m.data.Output.Data...)
+				}
+			}
+			if string(got) != c.want {
+				t.Errorf("got %d bytes of output %.80q, want %d", len(got), got, len(c.want))
+			}
+		})
+	}
+}
+
 func TestEventsAreOfTheirTenantOnly(t *testing.T) {
 	t.Parallel()
 	w := start(t, setUp{public: true})

@@ -36,8 +36,9 @@ type follower struct {
 	// at is the place of the last event that was sent.
 	at place
 	// early are news that came before others that belong before them.
-	early map[place]JobEvent
-	over  bool
+	early   map[place]JobEvent
+	printed printed
+	over    bool
 }
 
 func (g *Gateway) followJob(w http.ResponseWriter, r *request) error {
@@ -78,6 +79,7 @@ func (f *follower) read(ctx context.Context) (store.Trail, error) {
 // run sends until the job has ended or the client has left.
 func (f *follower) run(ctx context.Context, trail store.Trail) {
 	f.catchUp(ctx, trail)
+	f.printed.live = true
 	beat := time.NewTicker(beatEvery)
 	defer beat.Stop()
 	look := time.NewTimer(followPause())
@@ -144,7 +146,7 @@ func (f *follower) hear(ctx context.Context, e JobEvent) {
 	case e.name == eventOutput:
 		if e.Attempt == f.at.attempt && f.at.step != stepEnd {
 			f.start(e)
-			f.out.event("", e.name, e)
+			f.print(e)
 		}
 	case !e.place.after(f.at):
 	case e.place.follows(f.at):
@@ -168,6 +170,9 @@ func (f *follower) start(did JobEvent) {
 }
 
 func (f *follower) send(e JobEvent) {
+	if e.name == eventClaimed {
+		f.printed.begin()
+	}
 	f.out.event(e.place.String(), e.name, e)
 	f.at = e.place
 }
@@ -245,8 +250,12 @@ func (f *follower) catchUp(ctx context.Context, trail store.Trail) {
 	}
 }
 
-// finish sends the last event.
+// finish sends what was not heard of what the guest printed last, and the last
+// event.
 func (f *follower) finish(end place, r *job.Result) {
+	if f.at.attempt == end.attempt {
+		f.printRest(r)
+	}
 	e := JobEvent{Job: r.Job, Batch: r.Batch, At: r.Finished, Attempt: end.attempt, name: eventFinished, place: end}
 	e.Result, e.Omitted = brief(r)
 	f.send(e)
