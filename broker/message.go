@@ -279,7 +279,7 @@ type field[T any] struct {
 // UnmarshalJSONFrom implements json.UnmarshalerFrom.
 func (f *field[T]) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
 	if dec.PeekKind() == 'n' {
-		return errors.New("null is not what this field takes")
+		return errors.New("is null")
 	}
 	f.set = true
 	return json.UnmarshalDecode(dec, &f.value, json.RejectUnknownMembers(true))

@@ -20,6 +20,13 @@ func Following(g *Gateway) (n int) {
 	return n
 }
 
+// Waiting is how many requests wait for jobs.
+func Waiting(g *Gateway) int {
+	g.waiters.mu.Lock()
+	defer g.waiters.mu.Unlock()
+	return len(g.waiters.byID)
+}
+
 // Client is what callbacks are delivered with.
 func (c CallbackConfig) Client() *http.Client { return c.client() }
 

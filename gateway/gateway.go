@@ -99,7 +99,7 @@ func New(cfg Config) (*Gateway, error) {
 	if err != nil {
 		return nil, err
 	}
-	g.mux, g.front = mux, g.observed(mux)
+	g.mux, g.front = mux, g.observed(exact(mux))
 	return g, nil
 }
 

@@ -193,13 +193,21 @@ func submitOptions(r *request) (o options, err error) {
 	if o.leash, err = queryBool(r, "cancel_on_disconnect"); err != nil {
 		return o, err
 	}
-	if text := r.URL.Query().Get("wait"); text != "" {
-		o.wait, err = time.ParseDuration(text)
-		if err != nil || o.wait < 0 || o.wait > maxWait {
-			return o, problemf(CodeBadRequest, "wait: want a time such as 10s, at most %s", maxWait)
-		}
+	o.wait, err = queryWait(r)
+	return o, err
+}
+
+// queryWait is how long a request may wait; 0 is not at all.
+func queryWait(r *request) (time.Duration, error) {
+	text := r.URL.Query().Get("wait")
+	if text == "" {
+		return 0, nil
 	}
-	return o, nil
+	wait, err := time.ParseDuration(text)
+	if err != nil || wait < 0 || wait > maxWait {
+		return 0, problemf(CodeBadRequest, "wait: want a time such as 10s, at most %s", maxWait)
+	}
+	return wait, nil
 }
 
 func queryBool(r *request, name string) (bool, error) {
@@ -257,8 +265,23 @@ func (g *Gateway) getJob(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
+	wait, err := queryWait(r)
+	if err != nil {
+		return err
+	}
 	ctx := r.Context()
-	record, err := settled(ctx, id, func() (job.Record, error) { return g.cfg.Store.Job(ctx, r.who.tenant, id) })
+	read := func() (job.Record, error) { return g.cfg.Store.Job(ctx, r.who.tenant, id) }
+	// Before the history is read, so that an end does not fall between.
+	waiting, done := g.waiters.add(r.who.tenant, id)
+	defer done()
+	record, err := settled(ctx, id, read)
+	if err == nil && wait > 0 && !record.State.Ended() {
+		limited, cancel := context.WithTimeout(ctx, wait)
+		defer cancel()
+		if _, err = g.await(limited, waiting); err == nil {
+			record, err = read()
+		}
+	}
 	if err != nil {
 		return err
 	}

@@ -54,6 +54,30 @@ func TestAJobIsSubmittedAndSeen(t *testing.T) {
 	}
 }
 
+func TestAnEndIsWaitedFor(t *testing.T) {
+	t.Parallel()
+	gate := make(chan struct{})
+	w := start(t, setUp{play: scriptedBy(faithful, func(*scripted) bool { <-gate; return true })})
+	id := w.submitted(`{"code": "return 1"}`, "")
+	path := "/v1/jobs/" + id.String()
+	brief := w.ask(asking{path: path + "?wait=20ms"})
+	if view := into[gateway.View](t, brief); brief.status != http.StatusOK || view.Result != nil || view.Job.State.Ended() {
+		t.Errorf("got %d %s, want the job as it stands", brief.status, brief.body)
+	}
+	long := make(chan reply, 1)
+	go func() { long <- w.ask(asking{path: path + "?wait=5m"}) }()
+	eventually(t, "a request waits", func() bool { return gateway.Waiting(w.gw) > 0 })
+	close(gate)
+	r := <-long
+	if view := into[gateway.View](t, r); r.status != http.StatusOK || view.Result == nil || view.Job.State != job.StateFinished {
+		t.Errorf("got %d %s, want the result", r.status, r.body)
+	}
+	w.ask(asking{path: path + "?wait=soon"}).refused(t, "an odd wait", gateway.CodeBadRequest, http.StatusBadRequest)
+	if n := gateway.Waiting(w.gw); n != 0 {
+		t.Errorf("%d requests wait still", n)
+	}
+}
+
 func TestAnArrayIsCheckedAsAWhole(t *testing.T) {
 	t.Parallel()
 	w := start(t, setUp{})

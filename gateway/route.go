@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"path"
 	"runtime/debug"
 	"strings"
 
@@ -104,6 +105,19 @@ func (g *Gateway) unknown(w http.ResponseWriter, r *http.Request) {
 	problemf(CodeNotFound, "there is no %s: /docs lists what there is", job.Printable(r.URL.Path, 200)).write(w)
 }
 
+// exact answers paths that the mux would lead elsewhere by redirects that are
+// no problem documents, such as /v1/jobs//events where an id was left out.
+func exact(mux *http.ServeMux) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		p := r.URL.EscapedPath()
+		if clean := path.Clean(p); clean != p && clean+"/" != p {
+			problemf(CodeNotFound, "there is no %s: a part of the path is empty or a dot", job.Printable(r.URL.Path, 200)).write(w)
+			return
+		}
+		mux.ServeHTTP(w, r)
+	})
+}
+
 // ServeHTTP implements http.Handler.
 func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w = newPatientWriter(w, g.cfg.AnswerWait)
@@ -149,7 +163,28 @@ func (g *Gateway) admit(w http.ResponseWriter, r *http.Request, rt *route) error
 		return err
 	}
 	defer leave()
+	if err := rt.checkQuery(r); err != nil {
+		return err
+	}
 	return rt.serve(w, &request{Request: r, who: who, route: rt})
+}
+
+// checkQuery refuses what would be ignored: a misspelt ?batch= lists the jobs of
+// all batches.
+func (rt *route) checkQuery(r *http.Request) error {
+	if r.URL.RawQuery == "" {
+		return nil
+	}
+	known := map[string]bool{}
+	for _, p := range rt.params {
+		known[p.name] = known[p.name] || p.in == "query"
+	}
+	for name := range r.URL.Query() {
+		if !known[name] {
+			return problemf(CodeBadRequest, "there is no parameter %q here: /docs lists what there is", job.Printable(name, 80))
+		}
+	}
+	return nil
 }
 
 func (g *Gateway) fail(w http.ResponseWriter, r *http.Request, err error) {

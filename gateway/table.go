@@ -74,7 +74,9 @@ func (g *Gateway) submitRoutes() []route {
 func (g *Gateway) jobRoutes() []route {
 	return []route{
 		{method: get, path: "/v1/jobs/{id}", scope: store.ScopeRead, name: "getJob", summary: "Where a job stands, and its result",
-			params: []param{pathJob}, out: map[int]content{200: doc(View{}, "The job.")}, problems: ofOne, serve: g.getJob},
+			text:   "With wait the answer comes when the job has ended, or as it stands when that was too short.",
+			params: []param{pathJob, {"query", "wait", "How long to wait for the end, such as 10s; at most 5m.", "string"}},
+			out:    map[int]content{200: doc(View{}, "The job.")}, problems: append([]Code{CodeBadRequest}, ofOne...), serve: g.getJob},
 		{method: get, path: "/v1/jobs/{id}/calls", scope: store.ScopeRead, name: "listCalls", summary: "The tool calls of a job",
 			params: []param{pathJob}, out: map[int]content{200: doc(Calls{}, "The calls of all attempts, in order.")}, problems: ofOne, serve: g.getCalls},
 		{method: get, path: "/v1/jobs/{id}/events", scope: store.ScopeRead, name: "followJob", summary: "Follow a job as it happens", text: jobEventsText,

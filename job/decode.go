@@ -81,7 +81,7 @@ func DecodeStrict(data []byte, into any, options ...json.Options) error {
 	if semantic.Err != nil {
 		reason = semantic.Err.Error()
 	} else if semantic.JSONKind != 0 {
-		reason = fmt.Sprintf("%s is not what this field takes (%v)", kindName(semantic.JSONKind), semantic.GoType)
+		reason = "is " + kindName(semantic.JSONKind) + ", want " + wanted(semantic.GoType)
 	}
 	return &FieldError{Field: field, Reason: Printable(reason, 300)}
 }

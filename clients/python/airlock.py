@@ -324,7 +324,8 @@ class Airlock:
     def _await(self, job: str, until: float | None, leaving: threading.Event | None = None) -> Result:
         pause, longest = _POLL
         while True:
-            view = self.job(job)
+            wait = _slice(until)
+            view = self._ask("GET", f"/v1/jobs/{_quoted(job)}?wait={wait:.3f}s", wait=wait)
             if "result" in view:
                 return Result.of(view["result"])
             if until is not None and time.monotonic() >= until or leaving is not None and leaving.is_set():
