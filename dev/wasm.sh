@@ -132,7 +132,7 @@ reuse() {
 
 # Under another hash seed each time, since nothing may depend on it.
 pack() {
-	"$cache/native/python" -I -S -B "$recipe/pack.py" "$cache/source" "$cache/cross" "$recipe/src/airlock_boot.py" "$1"
+	"$cache/native/python" -I -S -B "$recipe/pack.py" "$cache/source" "$cache/cross" "$recipe/src" "$1"
 }
 
 manifest() {

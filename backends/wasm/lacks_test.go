@@ -1,8 +1,8 @@
 package wasm_test
 
 // lacks are what a module cannot do, each with the stories that are told of
-// guests which can. That it fails, and how, is TestLacks'; what else such a
-// story is about is told by the tests beside it.
+// guests which can. That it fails, and how, is TestLacks', by what refused has
+// for it; what else such a story is about is told by the tests beside it.
 var lacks = map[string][]string{
 	"a module cannot start a process": {
 		"cpu limit: all processors at once",

@@ -136,29 +136,6 @@ func TestPython(t *testing.T) {
 	}
 }
 
-// TestLacks: what a module cannot do fails at once and says so.
-func TestLacks(t *testing.T) {
-	t.Parallel()
-	b := realBackend(t)
-	t.Cleanup(func() { _ = b.Close() })
-	for name, code := range map[string]string{
-		"thread":     "import threading\nthreading.Thread(target=print).start()",
-		"process":    "import subprocess\nsubprocess.run(['true'])",
-		"command":    "import os\nos.system('true')",
-		"socket":     "import socket\nsocket.create_connection(('127.0.0.1', 80))",
-		"executor":   "from concurrent.futures import ThreadPoolExecutor\nThreadPoolExecutor().submit(print)",
-		"async exec": "import asyncio\nawait asyncio.create_subprocess_exec('true')",
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			got := runPython(t, b, code, job.Limits{})
-			if got.result == nil || got.result.Error == nil || !strings.Contains(got.result.Error.Message, "another backend") {
-				t.Errorf("got %+v, result %+v, want an exception that names another backend", got.outcome, got.result)
-			}
-		})
-	}
-}
-
 // TestBreach: a guest that sends what is no frame of the protocol is killed.
 func TestBreach(t *testing.T) {
 	t.Parallel()

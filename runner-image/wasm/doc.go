@@ -6,7 +6,7 @@
 //	native.sh    builds Python for this machine, which compiles the library
 //	cross.sh     builds Python for WASI, as a library
 //	link.sh      links it with src/airlockmod.c to python.wasm
-//	pack.py      packs the standard library and src/airlock_boot.py
+//	pack.py      packs the standard library and our modules, src/*.py
 //
 // dev/wasm.sh runs them. The module imports WASI and the three functions of
 // "airlock"; see src/airlockmod.c. Whoever runs it calls _initialize and

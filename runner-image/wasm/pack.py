@@ -1,6 +1,6 @@
-"""Packs the standard library and the boot module as bytecode, the same bytes whenever it is run:
+"""Packs the standard library and our own modules as bytecode, the same bytes whenever it is run:
 
-    python pack.py <source> <cross> <boot module> <stdlib.zip>
+    python pack.py <source> <cross> <folder of ours> <stdlib.zip>
 
 It runs under the Python of native.sh, since bytecode is that of one version.
 """
@@ -35,10 +35,10 @@ LEFT_OUT = {
 EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
-def main(source: str, cross: str, boot: str, target: str) -> None:
+def main(source: str, cross: str, ours: str, target: str) -> None:
     """Writes the zip."""
     modules = dict(library(pathlib.Path(source, "Lib")))
-    modules["airlock_boot.py"] = pathlib.Path(boot).read_bytes()
+    modules |= {path.name: path.read_bytes() for path in pathlib.Path(ours).glob("*.py")}
     found = list(pathlib.Path(cross).glob("build/lib.*/_sysconfigdata*.py"))
     if len(found) != 1:
         raise SystemExit(f"pack.py: {cross} has {len(found)} files _sysconfigdata*.py where there should be one: build it again")

@@ -82,43 +82,6 @@ value`, "empty"},
 	}
 }
 
-// TestMissing holds what a guest of WebAssembly cannot have to words that help.
-func TestMissing(t *testing.T) {
-	t.Parallel()
-	for _, test := range []struct{ name, code, kind, message string }{
-		{"thread", "import threading\nthreading.Thread(target=print).start()", "RuntimeError", "another backend"},
-		{"pool", "import concurrent.futures as c\nc.ThreadPoolExecutor().submit(print)", "RuntimeError", "another backend"},
-		{"subprocess", "import subprocess\nsubprocess.run(['true'])", "OSError", "another backend"},
-		{"system", "import os\nos.system('true')", "OSError", "another backend"},
-		{"process", "import multiprocessing\nmultiprocessing.Process(target=print).start()", "OSError", "another backend"},
-		{"asyncio subprocess", "import asyncio\nawait asyncio.create_subprocess_exec('true')", "OSError", "another backend"},
-		{"socket", "import socket\nsocket.create_connection(('localhost', 1))", "OSError", "another backend"},
-		{"asyncio socket", "import asyncio\nawait asyncio.open_connection('localhost', 1)", "OSError", "another backend"},
-		{"url", "import urllib.request\nurllib.request.urlopen('http://localhost')", "urllib.error.URLError", "another backend"},
-		{"deadlock", "import asyncio\nawait asyncio.Event().wait()", "RuntimeError", "deadlock"},
-		{"lock", "import threading\nlock = threading.Lock()\nlock.acquire()\nlock.acquire()", "RuntimeError", "deadlock"},
-		{"event", "import threading\nthreading.Event().wait()", "RuntimeError", "deadlock"},
-		{"queue", "import queue\nqueue.Queue().get()", "RuntimeError", "deadlock"},
-		{"simple queue", "import queue\nqueue.SimpleQueue().get()", "RuntimeError", "deadlock"},
-		{"ctypes", "import ctypes", "ModuleNotFoundError", "ctypes"},
-		{"host's files", "open('/etc/passwd')", "FileNotFoundError", "/etc/passwd"},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			t.Parallel()
-			m := started(t)
-			exit, result := m.run(t, test.code, offered)
-			failed, _ := result["error"].(map[string]any)
-			message, trace := fmt.Sprint(failed["message"]), fmt.Sprint(failed["traceback"])
-			if exit != 1 || failed["type"] != test.kind || !strings.Contains(message, test.message) {
-				t.Errorf("got code %d and %v, want 1 and a %s that says %q", exit, result, test.kind, test.message)
-			}
-			if strings.Contains(trace, "airlock_") {
-				t.Errorf("got a traceback with frames of ours, want none:\n%s", trace)
-			}
-		})
-	}
-}
-
 func TestStreams(t *testing.T) {
 	t.Parallel()
 	m := started(t)

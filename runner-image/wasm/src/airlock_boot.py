@@ -1,12 +1,11 @@
 """Runs the guest package in a CPython for WASI, which has one thread, no processes and no sockets.
 
 The host calls init once and copies the memory it leaves; in each copy it calls run once, for one job. The channel is
-the built-in module _airlock, which carries whole frames; with it come an event loop that waits in it, and clear words
-for what is missing here.
+the built-in module _airlock, which carries whole frames; with it comes an event loop that waits in it. What is missing
+here has its words from airlock_missing.
 """
 
 import asyncio
-import errno
 import gc
 import importlib
 import os
@@ -14,9 +13,11 @@ import random
 import sys
 
 import _airlock
+import airlock_missing
 from airlock_guest import report
 from airlock_guest import run as guest
 from airlock_guest.wire import MAX_FRAME, Channel, ProtocolError
+from airlock_missing import INSTEAD, lacking
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -52,7 +53,6 @@ _COMMON = (
     "traceback",
     "typing",
 )
-_INSTEAD = "use a worker with another backend for it"
 
 
 class HostChannel(Channel):
@@ -120,7 +120,7 @@ class Loop(asyncio.BaseEventLoop):
 
     def add_reader(self, descriptor: int, callback: "Callable[..., object]", *args: "Any") -> None:
         if descriptor != CHANNEL:
-            _lacking("waiting for a descriptor")
+            lacking("waiting for descriptors")
         self._reader = asyncio.Handle(callback, args, self)
 
     def remove_reader(self, descriptor: int) -> bool:
@@ -130,7 +130,7 @@ class Loop(asyncio.BaseEventLoop):
         return found
 
     def add_writer(self, descriptor: int, callback: "Callable[..., object]", *args: "Any") -> None:
-        _lacking("waiting for a descriptor")
+        lacking("waiting for descriptors")
 
     def remove_writer(self, descriptor: int) -> bool:
         return False
@@ -149,17 +149,20 @@ class Loop(asyncio.BaseEventLoop):
             future.set_exception(error)
         return future
 
+    def add_signal_handler(self, *_: "Any") -> "NoReturn":
+        raise NotImplementedError(f"there are no signals in the wasm backend: {INSTEAD}")
+
     async def subprocess_exec(self, *_: "Any", **__: "Any") -> "NoReturn":
-        _lacking("a subprocess")
+        lacking("subprocess")
 
     async def subprocess_shell(self, *_: "Any", **__: "Any") -> "NoReturn":
-        _lacking("a subprocess")
+        lacking("subprocess")
 
     async def connect_read_pipe(self, *_: "Any") -> "NoReturn":
-        _lacking("waiting for a pipe")
+        lacking("waiting for pipes")
 
     async def connect_write_pipe(self, *_: "Any") -> "NoReturn":
-        _lacking("waiting for a pipe")
+        lacking("waiting for pipes")
 
     def _process_events(self, events: "list[asyncio.Handle]") -> None:
         for handle in events:
@@ -175,47 +178,13 @@ class Policy(asyncio.events.BaseDefaultEventLoopPolicy):
     _loop_factory = Loop
 
 
-def _lacking(what: str) -> "NoReturn":
-    raise OSError(errno.ENOTSUP, f"{what} is not there in the wasm backend: {_INSTEAD}")
-
-
-def refuse_what_is_missing() -> None:
-    """Has threads, processes and sockets fail at once, in words; importing the modules works."""
-    import _thread
-    import multiprocessing.context
-    import socket
-    import subprocess
-    import threading
-    from concurrent.futures import thread
-
-    def no_thread(*_: object, **__: object) -> None:
-        raise RuntimeError(
-            f"can't start new thread: there are none in the wasm backend: use asyncio, whose to_thread runs inline, or {_INSTEAD}"
-        )
-
-    def no_process(*_: object, **__: object) -> None:
-        _lacking("a subprocess")
-
-    def no_socket(*_: object, **__: object) -> None:
-        _lacking("the network")
-
-    _thread.start_new_thread = _thread.start_joinable_thread = no_thread
-    threading.Thread.start = no_thread
-    thread.ThreadPoolExecutor.submit = no_thread
-    subprocess.Popen.__init__ = os.system = no_process
-    multiprocessing.process.BaseProcess.start = multiprocessing.context.BaseContext.Pool = no_process
-    socket.socket.__init__ = no_socket
-    for name in ("getaddrinfo", "gethostbyname", "gethostname", "socketpair", "create_server", "create_connection"):
-        setattr(socket, name, no_socket)
-
-
 def init() -> int:
     """Makes the state that every job starts from, and returns 0."""
     for name in _COMMON:
         importlib.import_module(name)
     asyncio.set_event_loop_policy(Policy())
-    refuse_what_is_missing()
-    report.starts.append(init.__code__.co_filename)
+    airlock_missing.refuse()
+    report.starts += [init.__code__.co_filename, airlock_missing.refuse.__code__.co_filename]
     os.chdir(WORKSPACE)
     _ready.append(guest.prepare(HostChannel()))
     _warm_up()
