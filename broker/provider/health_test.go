@@ -48,6 +48,7 @@ func TestHealth(t *testing.T) {
 	}
 	ill.Store(false)
 	eventually(t, "the provider is well", func() bool { return ping(t, nc) == nil })
+	awaitTools(t, nc, ns)
 	answered := make(chan *nats.Msg, 1)
 	go func() {
 		msg, err := nc.Request("tools.n.t", []byte(`{}`), time.Minute)

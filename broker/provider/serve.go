@@ -19,9 +19,13 @@ const (
 	// before the client drops calls.
 	pendingCalls = 4096
 	pendingBytes = 64 << 20
-	// quiet is how long no call may have arrived before a service that has
-	// unsubscribed counts as drained.
-	quiet = 50 * time.Millisecond
+	// drainPoll is how often a drain looks whether calls are still open.
+	drainPoll = 20 * time.Millisecond
+	// flushPatience is how long the server may take to answer before a
+	// provider's end counts as failed.
+	flushPatience = 30 * time.Second
+	// reconnectPatience is how long it may take to come back.
+	reconnectPatience = time.Second
 	// maxHeader bounds the text in an answer's headers.
 	maxHeader = 1000
 )
@@ -86,8 +90,8 @@ type server struct {
 	instance string
 	slots    chan struct{}
 	cancels  *nats.Subscription
-	// arrived counts all calls, open those without an answer.
-	arrived, open atomic.Int64
+	// open counts the calls without an answer.
+	open atomic.Int64
 }
 
 func (s *server) begin(ctx context.Context, service micro.Service) (err error) {
@@ -106,7 +110,7 @@ func (s *server) begin(ctx context.Context, service micro.Service) (err error) {
 	}
 	// The server has heard of the subscriptions once it answers. If it does
 	// not, the connection is lost, and takes them up when it is back.
-	_ = s.nc.FlushTimeout(time.Second)
+	_ = s.flush()
 	s.namespace.Ready()
 	return nil
 }
@@ -122,7 +126,6 @@ func (s *server) add(ctx context.Context, service micro.Service, t *checkedTool)
 // that its calls wait their turn in the client, in bounds, and hold up no other
 // tool's.
 func (s *server) take(ctx context.Context, t *checkedTool, r micro.Request) {
-	s.arrived.Add(1)
 	if !s.answerable(r.Reply()) {
 		return
 	}
@@ -227,15 +230,13 @@ func (s *server) publish(reply string, body []byte, header nats.Header) error {
 	return s.nc.PublishMsg(&nats.Msg{Subject: reply, Data: body, Header: header})
 }
 
-// drain waits for the calls that had arrived. The service has unsubscribed,
-// but the client may still be handing over what it holds, which it gives no
-// sign of: so the end is when nothing has come for a moment.
+// drain waits for the calls that had arrived, and sees their answers off.
 func (s *server) drain(cancel context.CancelFunc) error {
 	timer := time.AfterFunc(s.namespace.Drain, cancel)
 	defer timer.Stop()
-	for before := int64(-1); before != s.arrived.Load() || s.open.Load() > 0; {
-		before = s.arrived.Load()
-		time.Sleep(quiet)
+	s.awaitHandedOver()
+	for s.open.Load() > 0 {
+		time.Sleep(drainPoll)
 	}
 	if s.nc.IsClosed() {
 		return nil
@@ -243,8 +244,36 @@ func (s *server) drain(cancel context.CancelFunc) error {
 	if s.cancels != nil {
 		s.cancels.Unsubscribe() // fails only when the connection is gone as well
 	}
-	if err := s.nc.FlushTimeout(time.Second); err != nil {
+	if err := s.flush(); err != nil {
 		return fmt.Errorf("flush the last answers: %w", err)
 	}
 	return nil
+}
+
+// flush returns when the server has seen all that was sent to it.
+func (s *server) flush() error {
+	if s.nc.IsConnected() {
+		return s.nc.FlushTimeout(flushPatience)
+	}
+	return s.nc.FlushTimeout(reconnectPatience)
+}
+
+// awaitHandedOver returns when the client holds no calls any more. The service
+// has unsubscribed, so that none come once the server has answered; those that
+// came before are ahead of a barrier in the queues of their subscriptions.
+func (s *server) awaitHandedOver() {
+	if s.flush() != nil {
+		return // without a server nobody waits for an answer
+	}
+	passed := make(chan struct{})
+	if s.nc.Barrier(func() { close(passed) }) != nil {
+		return
+	}
+	// Another subscription of the connection may take as long as it likes.
+	late := time.NewTimer(s.namespace.Drain + flushPatience)
+	defer late.Stop()
+	select {
+	case <-passed:
+	case <-late.C:
+	}
 }

@@ -38,20 +38,27 @@ func serve(t *testing.T, ns provider.Namespace) (nc *nats.Conn, stop func() erro
 		_, err := nc.Request("$SRV.PING."+ns.Name, nil, time.Second)
 		return err == nil
 	})
+	awaitTools(t, nc, ns)
+	return nc, stop
+}
+
+// awaitTools returns once the last tool answers: a service does before it has
+// any.
+func awaitTools(t *testing.T, nc *nats.Conn, ns provider.Namespace) {
+	t.Helper()
 	last := provider.Subject(ns.Name, ns.Tools[len(ns.Tools)-1].Name)
 	eventually(t, "its last tool answers", func() bool {
 		late := &nats.Msg{Subject: last, Header: nats.Header{provider.HeaderDeadline: {"2000-01-01T00:00:00Z"}}}
 		_, err := nc.RequestMsg(late, time.Second)
 		return err == nil
 	})
-	return nc, stop
 }
 
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(time.Minute); !holds(); {
 		if time.Now().After(deadline) {
-			t.Fatalf("got nothing in ten seconds, want: %s", what)
+			t.Fatalf("got nothing in a minute, want: %s", what)
 		}
 		time.Sleep(time.Millisecond)
 	}
