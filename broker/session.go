@@ -55,10 +55,12 @@ type session struct {
 	// giveUp ends all calls, those to come included.
 	giveUp context.CancelCauseFunc
 
-	// outgoing are the bodies that wait for the writer, which closes written
+	// outgoing are the frames that wait for the writer, which closes written
 	// when it is done.
-	outgoing chan []byte
+	outgoing chan outgoing
 	written  chan struct{}
+	// lingering is the writer's until then.
+	lingering *time.Timer
 	// artifacts are nil for a job that collects nothing. They are the
 	// reader's.
 	artifacts *job.Collection
@@ -69,11 +71,10 @@ type session struct {
 	// which may have a late answer to wait for.
 	replying, serving sync.WaitGroup
 
-	// spoke, seq, finished and lingering are the reader's.
-	spoke     time.Time
-	seq       int
-	finished  bool
-	lingering *time.Timer
+	// spoke, seq and finished are the reader's.
+	spoke    time.Time
+	seq      int
+	finished bool
 
 	mu      sync.Mutex
 	open    map[uint64]bool // guarded by mu: the ids of open requests
@@ -96,7 +97,7 @@ func (b *Broker) newSession(a *job.Attempt, rwc io.ReadWriteCloser, clock job.Cl
 		policy:    b.newRights(a.Job),
 		keys:      newCallKeys(),
 		artifacts: b.newCollection(a.Job),
-		outgoing:  make(chan []byte, queueLength),
+		outgoing:  make(chan outgoing, queueLength),
 		written:   make(chan struct{}),
 		slots:     make(chan struct{}, b.cfg.Parallel),
 		open:      map[uint64]bool{},
@@ -259,13 +260,18 @@ func (s *session) takeResult(ctx context.Context, msg *Message) error {
 	s.replying.Wait()
 	no := s.record(msg.Result, artifacts)
 	s.unclaim(msg.ID)
+	reply := okReply(msg.ID, nil)
 	if no != nil {
-		s.send(ctx, errorReply(msg.ID, no, nil))
-	} else {
-		s.send(ctx, okReply(msg.ID, nil))
+		reply = errorReply(msg.ID, no, nil)
 	}
-	s.lingering = time.AfterFunc(s.b.cfg.Linger, func() { s.end(errLingered) })
+	s.sendThen(ctx, reply, s.linger)
 	return nil
+}
+
+// linger leaves the guest a while from its acknowledgement on, however long
+// that took to be written.
+func (s *session) linger() {
+	s.lingering = time.AfterFunc(s.b.cfg.Linger, func() { s.end(errLingered) })
 }
 
 func (s *session) listTools(ctx, calls context.Context, id uint64, finished bool) {

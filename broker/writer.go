@@ -6,10 +6,19 @@ import (
 	"fmt"
 )
 
+// outgoing is a frame for the guest.
+type outgoing struct {
+	body []byte
+	// then, if set, is called once the frame has been written, or cannot be.
+	then func()
+}
+
 // send queues a body for the guest; it gives up when the conversation ends.
-func (s *session) send(ctx context.Context, body []byte) {
+func (s *session) send(ctx context.Context, body []byte) { s.sendThen(ctx, body, nil) }
+
+func (s *session) sendThen(ctx context.Context, body []byte, then func()) {
 	select {
-	case s.outgoing <- body:
+	case s.outgoing <- outgoing{body, then}:
 	case <-ctx.Done():
 	}
 }
@@ -19,14 +28,15 @@ func (s *session) send(ctx context.Context, body []byte) {
 func (s *session) write(ctx context.Context) {
 	defer close(s.written)
 	deaf := false
-	for body := range s.outgoing {
-		if deaf || ctx.Err() != nil {
-			continue
+	for frame := range s.outgoing {
+		if !deaf && ctx.Err() == nil {
+			err := s.writeOne(frame.body)
+			if deaf = errors.Is(err, errChannelEnded); err != nil && !deaf {
+				s.end(err)
+			}
 		}
-		if err := s.writeOne(body); errors.Is(err, errChannelEnded) {
-			deaf = true
-		} else if err != nil {
-			s.end(err)
+		if frame.then != nil {
+			frame.then()
 		}
 	}
 }
