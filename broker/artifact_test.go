@@ -86,6 +86,9 @@ func TestArtifactsBeforeADeath(t *testing.T) {
 func TestArtifactsHaveABudgetOfFrames(t *testing.T) {
 	t.Parallel()
 	guest, running := collecting(t)
+	// The worker has stopped reading then, and may leave so much that the rest
+	// does not fit the channel.
+	go func() { <-running.Done(); guest.Close() }()
 	for i := range 2000 {
 		guest.Send(piece("out/a", []byte{byte(i)}, `,"more":true`))
 	}

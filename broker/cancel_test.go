@@ -35,7 +35,7 @@ func TestCancelReachesTheProvider(t *testing.T) {
 		"the job is cancelled": func(b *bench) { b.Cancel(errors.New("cancelled")) },
 		"the guest is done":    func(b *bench) { b.Send(`{"id":2,"method":"result","params":{"value":1}}`) },
 	} {
-		b := n.serve(t, "one.stuck", broker.Config{Grace: 5 * time.Second})
+		b := n.serve(t, "one.stuck", broker.Config{Grace: time.Minute})
 		b.Hello()
 		b.Call(1, "one.stuck", `{}`)
 		if id, want := <-began, b.attempt.Job.ID.String()+".1.1"; id != want {

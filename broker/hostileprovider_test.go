@@ -72,7 +72,7 @@ func TestHostileProviders(t *testing.T) {
 		},
 		"large": body(`"` + strings.Repeat("x", broker.MaxAnswer) + `"`),
 	})
-	b := n.serve(t, "bad.*", broker.Config{CallTimeout: 10 * time.Second})
+	b := n.serve(t, "bad.*", rules(t, `{"tenant": "*", "namespace": "bad", "name": "stalls", "timeout": "1s"}`, all(`"timeout": "5m"`)))
 	b.Hello()
 	for tool, want := range map[string]string{
 		"nul": `"value":{"a\u0000b":"\u0000"}`, "binary": `"code":"bad_answer"`, "rawnul": `"code":"bad_answer"`, "nan": `"code":"bad_answer"`,
@@ -114,23 +114,19 @@ func respond(nc *nats.Conn, m *nats.Msg, headers map[string]string) {
 func TestLateAnswer(t *testing.T) {
 	t.Parallel()
 	n := newNetwork(t, 0)
-	var mu sync.Mutex
-	var first *nats.Msg
-	n.hostile(t, map[string]func(*nats.Conn, *nats.Msg){"late": func(nc *nats.Conn, m *nats.Msg) {
-		mu.Lock()
-		defer mu.Unlock()
-		if first == nil {
-			first = m
-			return
-		}
-		nc.Publish(first.Reply, []byte(`"late"`))
-		m.Respond([]byte(`"in time"`))
-	}})
-	b := n.serve(t, "bad.late", broker.Config{CallTimeout: 5 * time.Second})
+	late := make(chan *nats.Msg, 1)
+	n.hostile(t, map[string]func(*nats.Conn, *nats.Msg){
+		"late": func(_ *nats.Conn, m *nats.Msg) { late <- m },
+		"next": func(nc *nats.Conn, m *nats.Msg) {
+			nc.Publish((<-late).Reply, []byte(`"late"`))
+			m.Respond([]byte(`"in time"`))
+		},
+	})
+	b := n.serve(t, "bad.*", rules(t, `{"tenant": "*", "namespace": "bad", "name": "late", "timeout": "100ms"}`, all(`"timeout": "5m"`)))
 	b.Hello()
 	b.Call(1, "bad.late", `{}`)
 	b.ExpectCode(1, broker.CodeTimeout)
-	b.Call(2, "bad.late", `{}`)
+	b.Call(2, "bad.next", `{}`)
 	b.Expect(`{"id":2,"ok":true,"value":"in time"}`)
 	if report := b.end(t); !report.Done || report.ToolCalls != 2 {
 		t.Errorf("got done %v and %d calls, want the result and 2", report.Done, report.ToolCalls)
@@ -176,12 +172,18 @@ func TestAnswerForAnotherCall(t *testing.T) {
 func TestProviderDiesMidCall(t *testing.T) {
 	t.Parallel()
 	n := newNetwork(t, 0)
-	n.hostile(t, map[string]func(*nats.Conn, *nats.Msg){"dies": func(nc *nats.Conn, _ *nats.Msg) { nc.Close() }})
-	b := n.serve(t, "bad.dies", broker.Config{CallTimeout: 3 * time.Second})
+	closed := make(chan struct{})
+	n.hostile(t, map[string]func(*nats.Conn, *nats.Msg){
+		"dies": func(nc *nats.Conn, _ *nats.Msg) { nc.Close(); close(closed) },
+		"next": func(*nats.Conn, *nats.Msg) {},
+	})
+	b := n.serve(t, "bad.*", rules(t, `{"tenant": "*", "namespace": "bad", "name": "dies", "timeout": "1s"}`, all(`"timeout": "5m"`)))
 	b.Hello()
 	b.Call(1, "bad.dies", `{}`)
 	b.ExpectCode(1, broker.CodeTimeout)
-	b.Call(2, "bad.dies", `{}`)
+	<-closed
+	eventually(t, "the server has noticed", func() bool { return n.server.NumClients() == 1 })
+	b.Call(2, "bad.next", `{}`)
 	b.ExpectCode(2, broker.CodeNoProvider)
 	if report := b.end(t); !report.Done {
 		t.Errorf("got no result, want one")

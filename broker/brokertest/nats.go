@@ -32,7 +32,7 @@ func NATS(t testing.TB, maxPayload int32) *server.Server {
 // Connect connects to the server for as long as the test lasts.
 func Connect(t testing.TB, s *server.Server) *nats.Conn {
 	t.Helper()
-	nc, err := nats.Connect(s.ClientURL(), nats.ReconnectWait(20*time.Millisecond), nats.MaxReconnects(-1))
+	nc, err := nats.Connect(s.ClientURL(), nats.Timeout(patience), nats.ReconnectWait(20*time.Millisecond), nats.MaxReconnects(-1))
 	if err != nil {
 		t.Fatalf("connect to NATS: %v", err)
 	}
