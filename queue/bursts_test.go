@@ -196,21 +196,25 @@ func TestF56AFloodOfPlainMessagesLosesNothing(t *testing.T) {
 	q := open(t, srv, queue.Config{})
 	w := work(t, q, 2, nil, offer("bubblewrap"))
 	nc := srv.Connect()
+	// For each tenant that rings for the first time a consumer is made, on a busy
+	// machine a tenth of a second each.
+	const jobs, tenants = 50, 50
 	var flood sync.WaitGroup
 	flood.Go(func() {
 		for n := range 100_000 {
-			must(t, nc.Publish(fmt.Sprintf("bell.any.normal.t%d", n%500), nil))
+			must(t, nc.Publish(fmt.Sprintf("bell.any.normal.t%d", n%tenants), nil))
 		}
 		must(t, nc.FlushTimeout(patience))
 	})
-	const jobs = 50
 	for range jobs {
 		submit(t, q, newJob(t, nil))
 	}
 	cancelled := newJob(t, nil)
 	must(t, q.Cancel(testContext(t), "default", queue.CancelTarget{Job: cancelled.ID}))
 	flood.Wait()
-	w.wait(jobs)
+	for n := jobs / 5; n <= jobs; n += jobs / 5 {
+		w.wait(n) // a busy machine is slow, which is no failure
+	}
 	waitFor(t, "the cancellation", func() bool { return q.Cancelled("default", cancelled) })
 	waitEmpty(t, q)
 }

@@ -3,12 +3,12 @@ package queue
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"sync"
 	"time"
 
-	"github.com/nats-io/nats.go/jetstream"
 	"github.com/rs/zerolog"
 
 	"airlock/job"
@@ -68,6 +68,10 @@ func (q *Queue) Consume(ctx context.Context, cfg ConsumerConfig) error {
 		slots: make(chan struct{}, cfg.Slots), places: make(chan struct{}, 2*cfg.Slots),
 	}
 	close(c.busy)
+	var err error
+	if c.pulls, err = q.newPuller(pullsAhead); err != nil {
+		return fmt.Errorf("consume: %w", err)
+	}
 	c.run(ctx)
 	return nil
 }
@@ -94,6 +98,9 @@ type consumption struct {
 	tick    *time.Timer
 	echo    *time.Timer
 	busy    chan struct{} // closed
+	pulls   *puller
+	// late are messages that came when another answer was waited for, or none.
+	late []*message
 
 	// places holds a token for each handler that does not acknowledge yet, slots
 	// for each that has not left.
@@ -110,12 +117,14 @@ func (c *consumption) run(ctx context.Context) {
 	defer unlisten()
 	defer c.q.flush()
 	defer c.handlers.Wait()
+	defer c.pulls.close()
+	defer c.returnLate()
 	defer c.leaveAll()
 	c.changed, c.tick, c.echo = changed, time.NewTimer(0), time.NewTimer(time.Hour)
 	defer c.tick.Stop()
 	defer c.echo.Stop()
 	for {
-		if !take(ctx, c.places) || !take(ctx, c.slots) {
+		if !c.take(ctx, c.places) || !c.take(ctx, c.slots) {
 			return
 		}
 		msg := c.claim(ctx)
@@ -132,18 +141,29 @@ func (c *consumption) run(ctx context.Context) {
 	}
 }
 
-// take puts a token in, unless ctx ends before there is room.
-func take(ctx context.Context, tokens chan<- struct{}) bool {
+// take puts a token in, unless ctx ends before there is room. A message that
+// comes meanwhile would wait at a busy worker.
+func (c *consumption) take(ctx context.Context, tokens chan<- struct{}) bool {
 	select {
 	case tokens <- struct{}{}:
 		return true
-	case <-ctx.Done():
-		return false
+	default:
+	}
+	for {
+		c.returnLate()
+		select {
+		case tokens <- struct{}{}:
+			return true
+		case answer := <-c.pulls.answers:
+			c.keep(answer)
+		case <-ctx.Done():
+			return false
+		}
 	}
 }
 
 // claim returns the next message, or nil when ctx has ended.
-func (c *consumption) claim(ctx context.Context) jetstream.Msg {
+func (c *consumption) claim(ctx context.Context) *message {
 	for ctx.Err() == nil {
 		if c.anyReady() {
 			c.attend(ctx, c.busy)
@@ -178,11 +198,16 @@ func (c *consumption) attend(ctx context.Context, busy <-chan struct{}) {
 		c.tick.Reset(tickMin + rand.N(tickMax-tickMin))
 	case <-c.echo.C:
 		c.resound()
+	case answer := <-c.pulls.answers:
+		c.keep(answer)
 	}
 }
 
-// try looks into one lane that may have a job.
-func (c *consumption) try(ctx context.Context) jetstream.Msg {
+// try takes what came late, or looks into one lane that may have a job.
+func (c *consumption) try(ctx context.Context) *message {
+	if msg := c.nextLate(); msg != nil {
+		return c.claimed(ctx, msg, c.ready())
+	}
 	if !c.q.nc.IsConnected() {
 		// A request that is sent on reconnect would be answered to nobody,
 		// and the job would wait out AckWait.
@@ -195,9 +220,9 @@ func (c *consumption) try(ctx context.Context) jetstream.Msg {
 		return nil
 	}
 	s := c.inTurn(priority)
-	msg, err := s.fetch()
+	msg, err := c.fetch(s)
 	if err != nil {
-		c.log.Debug().Err(err).Msg("fetch brought an error")
+		c.log.Debug().Err(err).Msg("job could not be asked for")
 	}
 	if msg == nil {
 		if s.empty() {
@@ -205,12 +230,15 @@ func (c *consumption) try(ctx context.Context) jetstream.Msg {
 		}
 		return nil
 	}
-	c.sweep.served(priority, ready)
-	c.serve(s)
+	return c.claimed(ctx, msg, ready)
+}
+
+// claimed returns a message that was got when these were ready, unless ctx has
+// ended meanwhile.
+func (c *consumption) claimed(ctx context.Context, msg *message, ready eager) *message {
+	c.charge(msg, ready)
 	if ctx.Err() != nil {
-		if err := msg.Nak(); err != nil {
-			c.log.Warn().Err(err).Msg("job could not be given back, the queue will deliver it again")
-		}
+		c.giveBack(msg)
 		return nil
 	}
 	return msg

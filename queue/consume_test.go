@@ -334,6 +334,7 @@ func TestMalformedIsToldAndTakenOut(t *testing.T) {
 		header              map[string]string
 	}{
 		{name: "no json", subject: "jobs.any.normal.default", body: "\x00"},
+		{name: "a server's own words", subject: "jobs.any.normal.default", header: map[string]string{"Status": "404"}},
 		{name: "unknown field", subject: "jobs.any.normal.default", body: `{"code":"1","evil":1}`},
 		{name: "no id", subject: "jobs.any.normal.default", body: `{"code":"1"}`},
 		{name: "another tenant", subject: "jobs.any.normal.other", body: string(good)},

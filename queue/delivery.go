@@ -42,7 +42,7 @@ type arrival struct {
 // readArrival decodes a message and checks body and subject against each
 // other. The error wraps errMalformed when trying again is no use; raw is the
 // body as far as it could be had.
-func (q *Queue) readArrival(ctx context.Context, msg jetstream.Msg, prefix string) (a arrival, raw []byte, err error) {
+func (q *Queue) readArrival(ctx context.Context, msg *message, prefix string) (a arrival, raw []byte, err error) {
 	p, err := parsePlace(msg.Subject(), prefix)
 	if err != nil {
 		return a, msg.Data(), fmt.Errorf("%w: %w", errMalformed, err)
@@ -106,7 +106,7 @@ func parseGeneration(header string) (int, error) {
 
 // delivery is what a handler gets. acknowledging is called when it begins to
 // acknowledge.
-func (q *Queue) delivery(a arrival, msg jetstream.Msg, acknowledging func()) job.Delivery {
+func (q *Queue) delivery(a arrival, msg *message, acknowledging func()) job.Delivery {
 	d := job.Delivery{
 		Job: a.job, Generation: a.generation, Queued: a.at, TraceParent: a.trace,
 		Ack: func(ctx context.Context) error {
@@ -130,7 +130,7 @@ func (q *Queue) delivery(a arrival, msg jetstream.Msg, acknowledging func()) job
 
 // ackDelivery acknowledges and waits for the queue's word. A second call finds
 // the message acknowledged, which is what it wants.
-func ackDelivery(ctx context.Context, msg jetstream.Msg) (err error) {
+func ackDelivery(ctx context.Context, msg *message) (err error) {
 	for giveUp := time.Now().Add(ackPatience); ; {
 		once, cancel := context.WithTimeout(ctx, ackTimeout)
 		err = msg.DoubleAck(once)

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"time"
 
-	"github.com/nats-io/nats.go/jetstream"
-
 	"airlock/job"
 )
 
@@ -19,7 +17,7 @@ const (
 
 // handle decodes a message and runs the handler, unless the job is running
 // here already. leave frees the slot, and depart the place.
-func (c *consumption) handle(msg jetstream.Msg, leave, depart func()) {
+func (c *consumption) handle(msg *message, leave, depart func()) {
 	ctx := c.cfg.HandlerContext
 	a, raw, err := c.q.readArrival(ctx, msg, prefixJobs)
 	switch {
@@ -42,7 +40,7 @@ func (c *consumption) handle(msg jetstream.Msg, leave, depart func()) {
 
 // discard takes a message out of the queue that would otherwise come back for
 // ever.
-func (c *consumption) discard(ctx context.Context, msg jetstream.Msg, raw []byte, cause error) {
+func (c *consumption) discard(ctx context.Context, msg *message, raw []byte, cause error) {
 	c.log.Warn().Err(cause).Str("subject", job.Printable(msg.Subject(), 200)).Msg("malformed job taken out of the queue")
 	if c.cfg.Malformed != nil {
 		c.cfg.Malformed(ctx, msg.Subject(), raw, cause)
@@ -52,7 +50,7 @@ func (c *consumption) discard(ctx context.Context, msg jetstream.Msg, raw []byte
 	}
 }
 
-func (c *consumption) putOff(msg jetstream.Msg, delay time.Duration, why string, cause error) {
+func (c *consumption) putOff(msg *message, delay time.Duration, why string, cause error) {
 	c.log.Info().Err(cause).Str("subject", job.Printable(msg.Subject(), 200)).Msg(why)
 	if err := msg.NakWithDelay(delay); err != nil {
 		c.log.Warn().Err(err).Msg("job could not be put off")

@@ -30,7 +30,7 @@ func recentKey(sequence, id string) string {
 
 // originKey is recentKey for the message of JOBS that one of QUEUED is a copy
 // of. The server writes the sequence behind what the submitter may have written.
-func originKey(copied jetstream.Msg) string {
+func originKey(copied *message) string {
 	header := copied.Headers()
 	sequences := header.Values(jetstream.SequenceHeader)
 	if len(sequences) == 0 {

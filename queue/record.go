@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"airlock/job"
@@ -37,7 +36,12 @@ const (
 // workers may record at once. Sink gets a context that ends with ctx.
 func (q *Queue) Record(ctx context.Context, sink func(ctx context.Context, batch []job.Queued) error) error {
 	defer q.flush()
-	r := &recorder{q: q, sink: sink}
+	pulls, err := q.newPuller(4 * recordBatch)
+	if err != nil {
+		return fmt.Errorf("record: %w", err)
+	}
+	defer pulls.close()
+	r := &recorder{q: q, sink: sink, pulls: pulls}
 	for ctx.Err() == nil {
 		consumer, err := q.recorderConsumer(ctx)
 		if err == nil {
@@ -53,8 +57,9 @@ func (q *Queue) Record(ctx context.Context, sink func(ctx context.Context, batch
 
 // recorder is one run of Record.
 type recorder struct {
-	q    *Queue
-	sink func(ctx context.Context, batch []job.Queued) error
+	q     *Queue
+	sink  func(ctx context.Context, batch []job.Queued) error
+	pulls *puller
 }
 
 func (q *Queue) recorderConsumer(ctx context.Context) (jetstream.Consumer, error) {
@@ -76,7 +81,7 @@ func (q *Queue) recorderConsumer(ctx context.Context) (jetstream.Consumer, error
 // drain records batch after batch until ctx ends or the consumer breaks.
 func (r *recorder) drain(ctx context.Context, consumer jetstream.Consumer) error {
 	for {
-		msgs, err := collect(ctx, consumer)
+		msgs, err := r.collect(ctx, consumer)
 		if len(msgs) > 0 {
 			r.record(ctx, msgs)
 		}
@@ -88,39 +93,35 @@ func (r *recorder) drain(ctx context.Context, consumer jetstream.Consumer) error
 
 // collect waits for a first message, lingers, and takes what has come by then.
 // It lingers again unless there was more than one batch holds.
-func collect(ctx context.Context, consumer jetstream.Consumer) ([]jetstream.Msg, error) {
-	wait, cancel := context.WithTimeout(ctx, recordWait)
-	defer cancel()
-	first, err := fetched(consumer.Fetch(1, jetstream.FetchContext(wait)))
+func (r *recorder) collect(ctx context.Context, consumer jetstream.Consumer) ([]*message, error) {
+	first, err := r.pull(ctx, consumer, 1, recordWait)
 	if err != nil || len(first) == 0 {
 		return first, err
 	}
 	_ = pause(ctx, recordLinger)
-	rest, err := fetched(consumer.FetchNoWait(recordBatch - 1))
+	rest, err := r.pull(ctx, consumer, recordBatch-1, 0)
 	if len(rest) < recordBatch-1 {
 		_ = pause(ctx, recordLinger)
 	}
 	return append(first, rest...), err
 }
 
-// fetched gathers a fetch; that its time ran out is no error.
-func fetched(batch jetstream.MessageBatch, err error) ([]jetstream.Msg, error) {
+// pull takes up to batch messages that are there, or come within wait. What
+// comes later is the next call's.
+func (r *recorder) pull(ctx context.Context, consumer jetstream.Consumer, batch int, wait time.Duration) ([]*message, error) {
+	question, err := r.pulls.ask(consumer, batch, wait)
 	if err != nil {
 		return nil, fmt.Errorf("fetch queued jobs: %w", err)
 	}
-	var msgs []jetstream.Msg
-	for msg := range batch.Messages() {
-		msgs = append(msgs, msg)
+	msgs, err := r.pulls.gather(ctx, question, batch, wait+answerPatience)
+	if err != nil {
+		return msgs, fmt.Errorf("fetch queued jobs: %w", err)
 	}
-	err = batch.Error()
-	if err == nil || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) || errors.Is(err, nats.ErrTimeout) {
-		return msgs, nil
-	}
-	return msgs, fmt.Errorf("fetch queued jobs: %w", err)
+	return msgs, nil
 }
 
 // record brings one batch to the sink and acknowledges it.
-func (r *recorder) record(ctx context.Context, msgs []jetstream.Msg) {
+func (r *recorder) record(ctx context.Context, msgs []*message) {
 	readable, batch := r.read(ctx, r.unended(msgs))
 	if len(batch) == 0 {
 		return
@@ -134,22 +135,22 @@ func (r *recorder) record(ctx context.Context, msgs []jetstream.Msg) {
 		}
 		r.q.cfg.Log.Warn().Err(err).Int("jobs", len(batch)).Msg("queued jobs could not be recorded, trying again")
 		if pause(ctx, again) != nil {
-			r.each(readable, "give back queued job", jetstream.Msg.Nak)
+			r.each(readable, "give back queued job", (*message).Nak)
 			return
 		}
 		again = min(2*again, recordAgainMax)
-		r.each(readable, "keep queued job", jetstream.Msg.InProgress)
+		r.each(readable, "keep queued job", (*message).InProgress)
 	}
-	r.each(readable, "acknowledge queued job", jetstream.Msg.Ack)
+	r.each(readable, "acknowledge queued job", (*message).Ack)
 }
 
 // unended returns the messages of jobs that have not ended here, and
 // acknowledges the others.
-func (r *recorder) unended(msgs []jetstream.Msg) []jetstream.Msg {
-	var left []jetstream.Msg
+func (r *recorder) unended(msgs []*message) []*message {
+	var left []*message
 	for _, msg := range msgs {
 		if r.q.ended.has(originKey(msg)) {
-			r.each([]jetstream.Msg{msg}, "acknowledge ended job", jetstream.Msg.Ack)
+			r.each([]*message{msg}, "acknowledge ended job", (*message).Ack)
 			continue
 		}
 		left = append(left, msg)
@@ -169,7 +170,7 @@ func (r *recorder) registerLanes(ctx context.Context, batch []job.Queued) {
 
 // each sends one kind of acknowledgement for all messages. One that is lost
 // costs a second delivery, which the sink bears.
-func (r *recorder) each(msgs []jetstream.Msg, what string, send func(jetstream.Msg) error) {
+func (r *recorder) each(msgs []*message, what string, send func(*message) error) {
 	for _, msg := range msgs {
 		if err := send(msg); err != nil {
 			r.q.cfg.Log.Debug().Err(err).Msg(what)
@@ -179,7 +180,7 @@ func (r *recorder) each(msgs []jetstream.Msg, what string, send func(jetstream.M
 
 // read decodes a batch. What can never be read is dropped here: its arrival in
 // JOBS is the worker's to report.
-func (r *recorder) read(ctx context.Context, msgs []jetstream.Msg) (readable []jetstream.Msg, batch []job.Queued) {
+func (r *recorder) read(ctx context.Context, msgs []*message) (readable []*message, batch []job.Queued) {
 	for _, msg := range msgs {
 		a, _, err := r.q.readArrival(ctx, msg, prefixQueued)
 		var spec []byte
@@ -194,10 +195,10 @@ func (r *recorder) read(ctx context.Context, msgs []jetstream.Msg) (readable []j
 			batch = append(batch, job.Queued{Job: a.job, Spec: spec, Generation: a.generation, At: a.at})
 		case errors.Is(err, errMalformed):
 			r.q.cfg.Log.Warn().Err(err).Str("subject", job.Printable(msg.Subject(), 200)).Msg("malformed job is not recorded")
-			r.each([]jetstream.Msg{msg}, "drop malformed job", jetstream.Msg.Term)
+			r.each([]*message{msg}, "drop malformed job", func(m *message) error { return m.TermWithReason("malformed") })
 		default:
 			r.q.cfg.Log.Info().Err(err).Msg("queued job could not be read just now")
-			r.each([]jetstream.Msg{msg}, "put off queued job", func(m jetstream.Msg) error { return m.NakWithDelay(unreadableDelay) })
+			r.each([]*message{msg}, "put off queued job", func(m *message) error { return m.NakWithDelay(unreadableDelay) })
 		}
 	}
 	return readable, batch

@@ -38,10 +38,11 @@ type source struct {
 	rung atomic.Bool
 
 	// The rest belongs to the goroutine of Consume. broken is set when the
-	// consumer turned out to be gone; echoes is how often an empty place is
+	// consumer turned out to be gone; asked is what it has not answered; echoes is how often an empty place is
 	// looked at once more, and echo that it will be; served is the turn in
 	// which it last gave a job, and found when.
 	broken bool
+	asked  question
 	echoes int
 	echo   bool
 	served uint64
@@ -106,27 +107,6 @@ func (q *Queue) dropShared(ctx context.Context, p place) error {
 		return nil
 	}
 	return err
-}
-
-// fetch takes one message if there is one. It is quick when there is none: the
-// server answers at once.
-func (s *source) fetch() (jetstream.Msg, error) {
-	s.ready.Store(false) // before the fetch, so that a bell during it is heard
-	batch, err := s.consumer.FetchNoWait(1)
-	if err != nil {
-		return nil, err
-	}
-	msg, ok := <-batch.Messages()
-	if ok {
-		s.ready.Store(true)
-		s.found = time.Now()
-		return msg, nil
-	}
-	if err := batch.Error(); err != nil {
-		s.broken = gone(err)
-		return nil, err
-	}
-	return nil, nil
 }
 
 func gone(err error) bool {

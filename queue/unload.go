@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/nats-io/nats.go/jetstream"
-
 	"airlock/job"
 )
 
@@ -32,6 +30,11 @@ func (q *Queue) Unload(ctx context.Context, lane string, void func(context.Conte
 	}
 	ctx, cancel := context.WithTimeout(ctx, unloadTime)
 	defer cancel()
+	pulls, err := q.newPuller(4 * unloadBatch)
+	if err != nil {
+		return 0, fmt.Errorf("unload lane %s: %w", lane, err)
+	}
+	defer pulls.close()
 	total := 0
 	for p, left := range stored {
 		if p.lane != lane {
@@ -43,7 +46,7 @@ func (q *Queue) Unload(ctx context.Context, lane string, void func(context.Conte
 		}
 		for n := 1; left > 0 && n > 0 && ctx.Err() == nil; left -= n {
 			var gone int
-			n, gone, err = q.unload(ctx, s, min(left, unloadBatch), void)
+			n, gone, err = q.unload(ctx, pulls, s, min(left, unloadBatch), void)
 			total += gone
 			if err != nil {
 				return total, fmt.Errorf("unload lane %s: %w", lane, err)
@@ -54,14 +57,15 @@ func (q *Queue) Unload(ctx context.Context, lane string, void func(context.Conte
 }
 
 // unload looks at up to most messages of a place.
-func (q *Queue) unload(ctx context.Context, s *source, most int, void func(context.Context, []job.Queued) ([]bool, error)) (seen, gone int, err error) {
-	batch, err := s.consumer.FetchNoWait(most)
+func (q *Queue) unload(ctx context.Context, pulls *puller, s *source, most int, void func(context.Context, []job.Queued) ([]bool, error)) (seen, gone int, err error) {
+	question, err := pulls.ask(s.consumer, most, 0)
 	if err != nil {
 		return 0, 0, err
 	}
-	var msgs []jetstream.Msg
+	batch, ended := pulls.gather(ctx, question, most, requestTimeout)
+	var msgs []*message
 	var jobs []job.Queued
-	for msg := range batch.Messages() {
+	for _, msg := range batch {
 		seen++
 		a, raw, err := q.readArrival(ctx, msg, prefixJobs)
 		switch {
@@ -76,8 +80,14 @@ func (q *Queue) unload(ctx context.Context, s *source, most int, void func(conte
 			msgs, jobs = append(msgs, msg), append(jobs, job.Queued{Job: a.job, Spec: raw, Generation: a.generation, At: a.at})
 		}
 	}
-	if err := batch.Error(); err != nil && !errors.Is(err, jetstream.ErrNoMessages) || len(jobs) == 0 {
-		return seen, gone, err
+	if ended != nil {
+		for _, msg := range msgs {
+			q.putBack(msg)
+		}
+		return seen, gone, ended
+	}
+	if len(jobs) == 0 {
+		return seen, gone, nil
 	}
 	dead, err := void(ctx, jobs)
 	for i, msg := range msgs {
@@ -94,7 +104,7 @@ func (q *Queue) unload(ctx context.Context, s *source, most int, void func(conte
 	return seen, gone, err
 }
 
-func (q *Queue) putBack(msg jetstream.Msg) {
+func (q *Queue) putBack(msg *message) {
 	if err := msg.NakWithDelay(unloadDelay); err != nil {
 		q.cfg.Log.Debug().Err(err).Msg("job could not be put back, the queue will deliver it again")
 	}
