@@ -259,7 +259,7 @@ func TestEventsAreOfTheirTenantOnly(t *testing.T) {
 func TestASlowReaderIsSentAway(t *testing.T) {
 	t.Parallel()
 	gate, flooded := make(chan struct{}), make(chan struct{})
-	w := start(t, setUp{gateway: gateway.Config{AnswerWait: 100 * time.Millisecond}, play: scriptedBy(faithful, func(s *scripted) bool {
+	w := start(t, setUp{gateway: gateway.Config{AnswerWait: 2 * time.Second}, play: scriptedBy(faithful, func(s *scripted) bool {
 		<-gate
 		for range 1000 {
 			s.news(job.News{Kind: job.NewsOutput, Stream: "stdout", Data: bytes.Repeat([]byte("x"), 32<<10)})

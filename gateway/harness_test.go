@@ -3,6 +3,7 @@ package gateway_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -111,11 +112,8 @@ func (w *world) work(ctx context.Context, group *errgroup.Group, play func(*worl
 
 // play claims a job and ends it as its code says.
 func (w *world) play(ctx context.Context, d job.Delivery) {
-	claim, err := w.store.Claim(ctx, job.ClaimRequest{Job: d.Job, Generation: d.Generation, Worker: "played", Backend: "fake", Queued: d.Queued})
-	if err != nil || claim.Verdict != job.Claimed {
-		if err == nil && claim.Verdict == job.Ended {
-			_ = d.Ack(ctx)
-		}
+	claim, ok := w.claim(ctx, d)
+	if !ok {
 		return
 	}
 	r := outcome(d.Job)
@@ -126,12 +124,43 @@ func (w *world) play(ctx context.Context, d job.Delivery) {
 		r.Status = job.StatusCancelled
 	}
 	r.Attempt, r.Finished = claim.Attempt, time.Now().UTC()
-	if err := w.store.Finish(ctx, &job.Attempt{Job: d.Job, Number: claim.Attempt, Worker: "played"}, r); err != nil {
+	w.finish(ctx, d, r)
+}
+
+// claim takes a delivery, unless it needs no run.
+func (w *world) claim(ctx context.Context, d job.Delivery) (claim job.Claim, ok bool) {
+	err := insist(ctx, func() (err error) {
+		claim, err = w.store.Claim(ctx, job.ClaimRequest{Job: d.Job, Generation: d.Generation, Worker: "played", Backend: "fake", Queued: d.Queued})
+		return err
+	})
+	if err == nil && claim.Verdict == job.Ended {
+		_ = d.Ack(ctx)
+	}
+	return claim, err == nil && claim.Verdict == job.Claimed
+}
+
+// finish brings a job to its end.
+func (w *world) finish(ctx context.Context, d job.Delivery, r *job.Result) {
+	err := insist(ctx, func() error {
+		return w.store.Finish(ctx, &job.Attempt{Job: d.Job, Number: r.Attempt, Worker: "played"}, r)
+	})
+	if err != nil {
 		w.t.Logf("finish: %v", err)
 		return
 	}
 	_ = d.Ack(ctx)
 	_ = w.queue.Announce(ctx, r)
+}
+
+// insist tries again while the database is away, or slow, as a worker does.
+func insist(ctx context.Context, act func() error) error {
+	for {
+		err := act()
+		if !errors.Is(err, job.ErrUnreachable) || ctx.Err() != nil {
+			return err
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
 }
 
 func outcome(j *job.Job) *job.Result {

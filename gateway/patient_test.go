@@ -42,11 +42,11 @@ func TestAClientThatTakesNoAnswer(t *testing.T) {
 // next on the same connection, which may come much later.
 func TestAConnectionOutlastsAnAnswer(t *testing.T) {
 	t.Parallel()
-	w := start(t, setUp{gateway: gateway.Config{AnswerWait: 500 * time.Millisecond}})
+	w := start(t, setUp{gateway: gateway.Config{AnswerWait: 3 * time.Second}})
 	if r := w.ask(asking{path: "/healthz"}); r.status != http.StatusOK {
 		t.Fatalf("got %d %s", r.status, r.body)
 	}
-	r := w.ask(post("/v1/jobs?wait=1500ms", `{"code": "sleep", "batch": "b"}`))
+	r := w.ask(post("/v1/jobs?wait=4s", `{"code": "sleep", "batch": "b"}`))
 	if r.status != http.StatusAccepted {
 		t.Errorf("got %d %s, want an answer that took longer to come than it may take to be taken", r.status, r.body)
 	}
@@ -88,7 +88,7 @@ func TestAnAnswerToAnArrayIsBounded(t *testing.T) {
 	t.Parallel()
 	w := start(t, setUp{})
 	const many = 6
-	r := w.ask(post("/v1/jobs?wait=1m", "["+strings.Repeat(`{"code": "huge"},`, many-1)+`{"code": "huge"}]`))
+	r := w.ask(post("/v1/jobs?wait=5m", "["+strings.Repeat(`{"code": "huge"},`, many-1)+`{"code": "huge"}]`))
 	whole := 0
 	for _, one := range into[gateway.Receipts](t, r).Jobs {
 		if one.Result != nil {

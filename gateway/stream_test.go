@@ -132,11 +132,8 @@ type script func(s *scripted) (ended bool)
 // scriptedBy makes what setUp.play takes.
 func scriptedBy(tell func(w *world, j *job.Job, n job.News), run script) func(*world, context.Context, job.Delivery) {
 	return func(w *world, ctx context.Context, d job.Delivery) {
-		claim, err := w.store.Claim(ctx, job.ClaimRequest{Job: d.Job, Generation: d.Generation, Worker: "played", Backend: "fake", Queued: d.Queued})
-		if err != nil || claim.Verdict != job.Claimed {
-			if err == nil && claim.Verdict == job.Ended {
-				_ = d.Ack(ctx)
-			}
+		claim, ok := w.claim(ctx, d)
+		if !ok {
 			return
 		}
 		s := &scripted{
@@ -146,7 +143,7 @@ func scriptedBy(tell func(w *world, j *job.Job, n job.News), run script) func(*w
 		s.news(job.News{Kind: job.NewsClaimed, Worker: "played", Backend: "fake"})
 		s.news(job.News{Kind: job.NewsStarted})
 		if !run(s) {
-			if err := w.store.Release(ctx, s.attempt); err != nil {
+			if err := insist(ctx, func() error { return w.store.Release(ctx, s.attempt) }); err != nil {
 				w.t.Logf("release: %v", err)
 			}
 			_ = d.Later(0)
@@ -155,12 +152,7 @@ func scriptedBy(tell func(w *world, j *job.Job, n job.News), run script) func(*w
 		r := outcome(d.Job)
 		r.Attempt, r.Finished, r.Usage.Startup = claim.Attempt, time.Now().UTC(), job.Duration(time.Millisecond)
 		r.Stdout, r.StdoutBytes = s.printed["stdout"], int64(len(s.printed["stdout"]))
-		if err := w.store.Finish(ctx, s.attempt, r); err != nil {
-			w.t.Logf("finish: %v", err)
-			return
-		}
-		_ = d.Ack(ctx)
-		_ = w.queue.Announce(ctx, r)
+		w.finish(ctx, d, r)
 	}
 }
 
@@ -184,7 +176,7 @@ func (s *scripted) start(seq int) *job.Call {
 		Job: s.attempt.Job.ID, Attempt: s.attempt.Number, Seq: seq, Namespace: "math", Name: "add", Arguments: []byte(`{"secret":1}`),
 		State: job.CallStarted, Started: time.Now().UTC().Truncate(time.Microsecond), StartLink: s.link, StartHash: []byte("x"),
 	}
-	if err := s.w.store.CallStarted(context.Background(), s.attempt, *c); err != nil {
+	if err := insist(s.w.t.Context(), func() error { return s.w.store.CallStarted(context.Background(), s.attempt, *c) }); err != nil {
 		s.w.t.Logf("call started: %v", err)
 	}
 	s.tell(s.attempt.Job, job.CallNews(c))
@@ -194,7 +186,7 @@ func (s *scripted) start(seq int) *job.Call {
 func (s *scripted) end(c *job.Call, state job.CallState) {
 	s.link++
 	c.State, c.Answer, c.Ended, c.EndLink, c.EndHash = state, []byte(`"secret"`), time.Now().UTC().Truncate(time.Microsecond), s.link, []byte("y")
-	if err := s.w.store.CallEnded(context.Background(), s.attempt, *c); err != nil {
+	if err := insist(s.w.t.Context(), func() error { return s.w.store.CallEnded(context.Background(), s.attempt, *c) }); err != nil {
 		s.w.t.Logf("call ended: %v", err)
 	}
 	s.tell(s.attempt.Job, job.CallNews(c))

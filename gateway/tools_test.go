@@ -50,8 +50,8 @@ func TestAFileIsTheGuests(t *testing.T) {
 	sum := sha256.Sum256(page)
 	paths := []string{"out/page.html", "ü \"x\".svg"}
 	w := start(t, setUp{public: true, play: func(w *world, ctx context.Context, d job.Delivery) {
-		claim, err := w.store.Claim(ctx, job.ClaimRequest{Job: d.Job, Generation: d.Generation, Worker: "played", Backend: "fake", Queued: d.Queued})
-		if err != nil || claim.Verdict != job.Claimed {
+		claim, ok := w.claim(ctx, d)
+		if !ok {
 			return
 		}
 		r := outcome(d.Job)
@@ -59,11 +59,7 @@ func TestAFileIsTheGuests(t *testing.T) {
 		for _, path := range paths {
 			r.Artifacts = append(r.Artifacts, job.Artifact{Path: path, Size: job.Size(len(page)), SHA256: hex.EncodeToString(sum[:]), Content: page})
 		}
-		if err := w.store.Finish(ctx, &job.Attempt{Job: d.Job, Number: claim.Attempt, Worker: "played"}, r); err != nil {
-			w.t.Logf("finish: %v", err)
-		}
-		_ = d.Ack(ctx)
-		_ = w.queue.Announce(ctx, r)
+		w.finish(ctx, d, r)
 	}})
 	mine, theirs := w.token("a"), w.token("b")
 	id := w.submitted(`{"code": "return 1", "collect": ["**"]}`, mine)
