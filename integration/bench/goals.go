@@ -49,6 +49,7 @@ var goals = []goal{
 	{what: "tool call, guest to provider and back, audited, p50", ids: []string{"forkserver/call"}, value: p50, unit: "ms", most: 2},
 	{what: "5,000 tools, listed for an operator and in a guest, p50", ids: []string{"tools/list", "tools/list-guest"}, value: p50, unit: "ms", most: 50},
 	{what: "whole path, wasm with spare guests, idle, p50", ids: []string{"wasm/print/spaced"}, value: p50, unit: "ms", most: 15},
+	{what: "wasm with spare guests, idle, from a job's claim until its guest's first byte, p50", ids: []string{"wasm/first/spaced"}, value: p50, unit: "ms", most: 5},
 	{what: "what the gateway adds to a submission, p50", ids: []string{"http/own"}, value: p50, unit: "ms", most: 1},
 	{what: "cancelling a running job, no sandbox and in one, p99", ids: []string{"cancel/fake", "cancel/sandbox"}, value: p99, unit: "ms", most: 500},
 	{what: "a quiet tenant's 20 ms job behind 50,000 of another, p99", ids: []string{"noisy/quiet"}, value: p99, unit: "ms", most: 1000 + briefMS, long: true},

@@ -34,7 +34,7 @@ func TestRun(t *testing.T) {
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("build: %v: %s", err, out)
 	}
-	rows := []string{"control/idle", "floor/fork/1", "floor/bwrap/2", "bubblewrap/print/idle", "bubblewrap/call", "http/own", "http/execute/idle"}
+	rows := []string{"control/idle", "floor/fork/1", "floor/bwrap/2", "bubblewrap/print/idle", "bubblewrap/call", "bubblewrap/first/spaced", "http/own", "http/execute/idle"}
 	loads := []string{"queued/10", "batch/1000", "http/20000"}
 	trials := []string{"recovery/claims"}
 	path := filepath.Join(dir, "figures.json")

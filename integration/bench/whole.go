@@ -59,6 +59,9 @@ func (b *bencher) whole(ctx context.Context, x backend) error {
 		{job: bigger, count: x.warm, inFlight: 1, whole: true},
 		{id: id("class/spaced"), whole: true, name: name("print, memory 512 MiB, " + pause), job: bigger, count: spaced, inFlight: 1, gap: x.gap},
 	}, b.roundTrips(ctx, x)...)
+	if err == nil {
+		err = b.firstBytes(ctx, x)
+	}
 	if err != nil {
 		return err
 	}
