@@ -7,7 +7,6 @@ import (
 	"context"
 	_ "embed"
 	"fmt"
-	"runtime/debug"
 
 	"airlock/backends/internal/guestproc"
 	"airlock/job"
@@ -43,17 +42,3 @@ func held() map[job.LimitName]string {
 		job.LimitProcesses: "a module cannot start any",
 	}
 }
-
-// runtimeVersion is wazero's in this program.
-func runtimeVersion() string {
-	if info, ok := debug.ReadBuildInfo(); ok {
-		for _, m := range info.Deps {
-			if m.Path == wazeroPath {
-				return m.Version
-			}
-		}
-	}
-	return "unknown"
-}
-
-const wazeroPath = "github.com/tetratelabs/wazero"
