@@ -77,7 +77,8 @@ func TestRuntime(t *testing.T) {
 			{"setresuid", nil, seccomp.Errno(38)},
 			{"prctl", nil, seccomp.Errno(38)},
 		} {
-			if got := m.run(archID(arch), numbers[tt.name], tt.args...); got != tt.want {
+			number, ok := numbers[tt.name]
+			if got := m.run(archID(arch), number, tt.args...); !ok || got != tt.want {
 				t.Errorf("%s: %s%#x: got %s, want %s", arch, tt.name, tt.args, got, tt.want)
 			}
 		}
@@ -87,5 +88,70 @@ func TestRuntime(t *testing.T) {
 	}
 	if _, err := seccomp.RuntimeProgram("mips"); err == nil {
 		t.Error("got no error for an architecture without a table, want one")
+	}
+}
+
+// TestRuntimeOfARM gives the filter for arm64 that architecture's own numbers,
+// as the kernel's asm-generic/unistd.h has them, since hardly a machine that
+// tests run on has it.
+func TestRuntimeOfARM(t *testing.T) {
+	t.Parallel()
+	const thread, fork, readWrite, readExec = 0x50f00, 0x11, 3, 5
+	m := runtimeMachine(t, "arm64")
+	for _, tt := range []struct {
+		name   string
+		number uint32
+		args   []uint64
+		want   seccomp.Action
+	}{
+		{"epoll_pwait", 22, nil, seccomp.Allow},
+		{"close", 57, nil, seccomp.Allow},
+		{"read", 63, nil, seccomp.Allow},
+		{"write", 64, nil, seccomp.Allow},
+		{"exit_group", 94, nil, seccomp.Allow},
+		{"futex", 98, nil, seccomp.Allow},
+		{"nanosleep", 101, nil, seccomp.Allow},
+		{"clock_gettime", 113, nil, seccomp.Allow},
+		{"tgkill", 131, nil, seccomp.Allow},
+		{"sigaltstack", 132, nil, seccomp.Allow},
+		{"rt_sigreturn", 139, nil, seccomp.Allow},
+		{"munmap", 215, nil, seccomp.Allow},
+		{"madvise", 233, nil, seccomp.Allow},
+		{"getrandom", 278, nil, seccomp.Allow},
+		{"clone, a thread", 220, []uint64{thread}, seccomp.Allow},
+		{"clone, a process", 220, []uint64{fork}, seccomp.Kill},
+		{"mmap", 222, []uint64{0, 0, readWrite}, seccomp.Allow},
+		{"mmap of code", 222, []uint64{0, 0, readExec}, seccomp.Kill},
+		{"mprotect", 226, []uint64{0, 0, readWrite}, seccomp.Allow},
+		{"mprotect to code", 226, []uint64{0, 0, readExec}, seccomp.Kill},
+		{"openat", 56, nil, seccomp.Errno(38)},
+		{"memfd_create", 279, nil, seccomp.Errno(38)},
+		{"execveat", 281, nil, seccomp.Errno(38)},
+		{"pivot_root", 41, nil, seccomp.Kill},
+		{"mount", 40, nil, seccomp.Kill},
+		{"unshare", 97, nil, seccomp.Kill},
+		{"ptrace", 117, nil, seccomp.Kill},
+		{"kill", 129, nil, seccomp.Kill},
+		{"socket", 198, nil, seccomp.Kill},
+		{"socketpair", 199, nil, seccomp.Kill},
+		{"connect", 203, nil, seccomp.Kill},
+		{"execve", 221, nil, seccomp.Kill},
+		{"bpf", 280, nil, seccomp.Kill},
+		{"process_vm_writev", 271, nil, seccomp.Kill},
+		{"io_uring_setup", 425, nil, seccomp.Kill},
+		{"pidfd_open", 434, nil, seccomp.Kill},
+		{"clone3", 435, nil, seccomp.Errno(38)},
+		{"a call of tomorrow", 600, nil, seccomp.Errno(38)},
+	} {
+		if got := m.run(arm64, tt.number, tt.args...); got != tt.want {
+			t.Errorf("%s (%d): got %s, want %s", tt.name, tt.number, got, tt.want)
+		}
+	}
+	for _, foreign := range []uint32{amd64, arm, i386, 0} {
+		for number := range uint32(601) {
+			if got := m.run(foreign, number); got != seccomp.Kill {
+				t.Fatalf("call %d of architecture %#x: got %s, want kill", number, foreign, got)
+			}
+		}
 	}
 }

@@ -69,29 +69,36 @@ func (m machine) run(arch, number uint32, args ...uint64) seccomp.Action {
 	return seccomp.Action(uint32(got))
 }
 
-// TestGolden writes out what happens to each number; any difference is to be
-// reviewed. All-ones arguments show which calls depend on an argument.
+// all says what happens to each number. All-ones arguments show which calls
+// depend on an argument.
+func (m machine) all(arch string) string {
+	names := seccomp.Names(arch)
+	var got strings.Builder
+	for number := range uint32(601) {
+		name := names[int(number)]
+		if name == "" {
+			name = "-"
+		}
+		zeros := m.run(archID(arch), number)
+		ones := m.run(archID(arch), number, 1<<63-1, 1<<63-1, 1<<63-1)
+		fmt.Fprintf(&got, "%d %s %s", number, name, zeros)
+		if ones != zeros {
+			fmt.Fprintf(&got, " or %s by argument", ones)
+		}
+		got.WriteString("\n")
+	}
+	return got.String()
+}
+
+// TestGolden writes out what happens to each number, in the filter of guests
+// and in that of a module's process; any difference is to be reviewed.
 func TestGolden(t *testing.T) {
 	t.Parallel()
 	for _, arch := range seccomp.Archs() {
 		t.Run(arch, func(t *testing.T) {
 			t.Parallel()
-			m, names := newMachine(t, arch), seccomp.Names(arch)
-			var got strings.Builder
-			for number := range uint32(601) {
-				name := names[int(number)]
-				if name == "" {
-					name = "-"
-				}
-				zeros := m.run(archID(arch), number)
-				ones := m.run(archID(arch), number, 1<<63-1, 1<<63-1)
-				fmt.Fprintf(&got, "%d %s %s", number, name, zeros)
-				if ones != zeros {
-					fmt.Fprintf(&got, " or %s by argument", ones)
-				}
-				got.WriteString("\n")
-			}
-			checkGolden(t, filepath.Join("testdata", arch+".txt"), got.String())
+			checkGolden(t, filepath.Join("testdata", arch+".txt"), newMachine(t, arch).all(arch))
+			checkGolden(t, filepath.Join("testdata", "runtime-"+arch+".txt"), runtimeMachine(t, arch).all(arch))
 		})
 	}
 }
