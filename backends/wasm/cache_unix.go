@@ -51,6 +51,7 @@ func openCache(configured, program string) (c cache, why error, err error) {
 	if err := checkPrivate(c.root); err != nil {
 		return c, nil, err
 	}
+	sweep(c.root)
 	c.dir = filepath.Join(c.root, cacheKey(program))
 	why = c.verify()
 	if why == nil {
@@ -63,7 +64,7 @@ func openCache(configured, program string) (c cache, why error, err error) {
 		return c, why, fmt.Errorf("empty directory for compiled code: %w", err)
 	}
 	c.final = c.dir
-	c.dir, err = os.MkdirTemp(c.root, ".filling-")
+	c.dir, err = os.MkdirTemp(c.root, filling)
 	return c, why, err
 }
 
@@ -140,7 +141,7 @@ func (c cache) digests() (map[string]string, error) {
 }
 
 // filled keeps what was compiled, for us and for later workers. Another that
-// was faster is as good.
+// was faster is as good; where it is not, ours stays ours alone.
 func (c *cache) filled() error {
 	if c.final == "" {
 		return nil
@@ -156,13 +157,14 @@ func (c *cache) filled() error {
 	if err := os.WriteFile(filepath.Join(c.dir, digestsFile), doc, 0o600); err != nil {
 		return fmt.Errorf("keep compiled code: %w", err)
 	}
-	filling := *c
+	own := *c
 	c.dir, c.final = c.final, ""
-	if err := os.Rename(filling.dir, c.dir); err != nil {
-		if wrong := c.verify(); wrong != nil {
-			return errors.Join(fmt.Errorf("keep compiled code: %w", err), wrong)
+	if err := os.Rename(own.dir, c.dir); err != nil {
+		if c.verify() != nil { // another makes it anew just now
+			*c = own
+			return nil
 		}
-		return os.RemoveAll(filling.dir)
+		return os.RemoveAll(own.dir)
 	}
 	return nil
 }
