@@ -42,7 +42,7 @@ func TestHelperLies(t *testing.T) {
 		{"says junk", "echo x >&7\nhead -c 1000 /dev/urandom\n", "read what it has made"},
 		{"says more than is asked", "echo x >&7\necho '{\"code\":\"\",\"other\":1}'\n", "read what it has made"},
 		{"has made code elsewhere", "echo x >&7\necho '{\"code\":\"/etc/passwd\"}'\n", "outside its cache"},
-				{"dies", "kill -9 $$\n", "signal: killed"},
+		{"dies", "kill -9 $$\n", "signal: killed"},
 		{"fails", "echo no room >&2\nexit 3\n", "no room"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -106,6 +106,12 @@ func TestPython(t *testing.T) {
 			code: "kept = []\ntry:\n  while True: kept.append(open('/py/stdlib.zip'))\nexcept OSError: return 100 < len(kept) <= 1024",
 		},
 		{name: "deep recursion", code: "def f(): return f()\nf()", cause: backends.Exited, raised: "RecursionError"},
+		{name: "deep nesting", code: "import sys\nsys.setrecursionlimit(10**9)\nx = []\nfor _ in range(10**5): x = [x]\nrepr(x)", cause: backends.Exited, raised: "RecursionError"},
+		{name: "deep source", code: "eval('(' * 100000)", cause: backends.Exited, raised: "MemoryError"},
+		{
+			name: "deep recursion through C, with no limit of Python's", cause: backends.Signalled,
+			code: "import sys\nsys.setrecursionlimit(10**9)\nclass A:\n  def __getattr__(self, name): return getattr(self, name)\nA().x",
+		},
 		{name: "a loop", code: "while True: pass", limits: job.Limits{CPU: job.Duration(time.Second)}, cause: backends.OutOfCPU},
 		{
 			name: "a loop that catches all", limits: job.Limits{CPU: job.Duration(time.Second)}, cause: backends.OutOfCPU,
