@@ -16,7 +16,8 @@ import (
 )
 
 // How long a round of asking waits: for the first answer, for the next one,
-// and in all. A provider that misses it is asked again in the next round.
+// and in all, which is also how long it waits for as many as the last round
+// had. A provider that misses it is asked again in the next round.
 const (
 	firstAnswer = 500 * time.Millisecond
 	nextAnswer  = 100 * time.Millisecond
@@ -86,8 +87,9 @@ func (c *Catalogue) collect(ctx context.Context) ([][]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, lastAnswer)
 	defer cancel()
 	var answers [][]byte
-	for wait := firstAnswer; len(answers) < maxServices; wait = nextAnswer {
-		msg, err := next(ctx, sub, wait)
+	defer func() { c.answered = len(answers) }()
+	for len(answers) < maxServices {
+		msg, err := next(ctx, sub, c.answerWait(len(answers)))
 		if err != nil {
 			// Slow providers are no reason to forget the quick ones.
 			if len(answers) == 0 && !errors.Is(err, nats.ErrNoResponders) {
@@ -98,6 +100,19 @@ func (c *Catalogue) collect(ctx context.Context) ([][]byte, error) {
 		answers = append(answers, msg.Data)
 	}
 	return answers, nil
+}
+
+// answerWait is how long the next answer may take when so many have come. One
+// that is due is waited for: who answered the last time may be slower than
+// another by more than there is between two answers.
+func (c *Catalogue) answerWait(have int) time.Duration {
+	switch {
+	case have < c.answered:
+		return lastAnswer
+	case have == 0:
+		return firstAnswer
+	}
+	return nextAnswer
 }
 
 func next(ctx context.Context, sub *nats.Subscription, wait time.Duration) (*nats.Msg, error) {

@@ -55,11 +55,12 @@ type Catalogue struct {
 	// asking holds a token while providers are being asked.
 	asking chan struct{}
 	// checked remembers what became of announcements, and heard what of whole
-	// answers. They are used by whoever holds asking.
+	// answers. They are used by whoever holds asking, as are told and answered.
 	checked map[string]checkedTool
 	heard   map[digestKey]heardService
-	// told counts the refusals of a round that the log was given.
-	told int
+	// told counts the refusals of a round that the log was given, and answered
+	// the answers of the last round.
+	told, answered int
 
 	mu      sync.RWMutex
 	entries map[toolName]entry // guarded by mu, as all below

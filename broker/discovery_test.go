@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"airlock/broker"
 	"airlock/broker/brokertest"
@@ -90,6 +92,48 @@ func TestSchemasOfTwoVersions(t *testing.T) {
 	}
 	stop()
 	eventually(t, "the new schema is taken", func() bool { return schema() == `{"required":["new"]}` })
+}
+
+// An instance that answers later than the others is as much there as they are:
+// its tools neither go nor change.
+func TestASlowInstanceIsWaitedFor(t *testing.T) {
+	t.Parallel()
+	n := newNetwork(t, 0)
+	var slow atomic.Bool
+	answer := func(id string, late bool) {
+		nc := brokertest.Connect(t, n.server)
+		if _, err := nc.Subscribe("$SRV.INFO", func(m *nats.Msg) {
+			if late && slow.Load() {
+				time.Sleep(400 * time.Millisecond)
+			}
+			m.Respond([]byte(`{"id":"` + id + `","endpoints":[{"subject":"tools.one.` + id + `"}]}`))
+		}); err != nil {
+			t.Fatalf("subscribe: %v", err)
+		}
+		if err := nc.Flush(); err != nil {
+			t.Fatalf("flush: %v", err)
+		}
+	}
+	answer("quick", false)
+	answer("slow", true)
+	providers := func() int {
+		n.Find(t.Context(), "no", "such") // asks all providers again
+		for _, o := range n.Offers("one") {
+			if o.Name == "slow" {
+				return o.Providers
+			}
+		}
+		return 0
+	}
+	// Where this machine stalls for seconds, a round may miss what was quick.
+	eventually(t, "a round has both, though one is slow", func() bool {
+		slow.Store(false)
+		if providers() == 0 {
+			return false
+		}
+		slow.Store(true)
+		return providers() == 1
+	})
 }
 
 // A job that grants a whole namespace sees its tools although the provider came
