@@ -49,6 +49,9 @@ func (p *plant) settle(t testing.TB, jobs int) {
 	tick := time.NewTicker(200 * time.Millisecond)
 	defer tick.Stop()
 	for ; ; <-tick.C {
+		if db.IsClosed() { // as it is once an answer has not come in time
+			db = p.database(t)
+		}
 		state := p.unsettled(db, jobs)
 		if state == "" {
 			return
@@ -66,7 +69,7 @@ func (p *plant) settle(t testing.TB, jobs int) {
 
 // unsettled says what is still to be done, or nothing.
 func (p *plant) unsettled(db *pgx.Conn, jobs int) string {
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), askPatience)
 	defer cancel()
 	var ended, untold int
 	err := db.QueryRow(ctx, `
@@ -280,7 +283,7 @@ func (c *checker) readResults(t testing.TB, v *verdict) {
 		t.Fatal(err)
 	}
 	for range stream.CachedInfo().State.Msgs {
-		msg, err := consumer.Next(jetstream.FetchMaxWait(10 * time.Second))
+		msg, err := consumer.Next(jetstream.FetchMaxWait(patience))
 		if err != nil {
 			t.Fatal(err)
 		}

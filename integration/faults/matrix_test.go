@@ -62,7 +62,7 @@ var faults = []fault{
 	{name: "connections-cut", action: "pause=3s", layout: layout{proxied: true}, breaks: cutConnections},
 	{name: "network-slow", action: "pause=1s", layout: layout{proxied: true}, breaks: slowNetwork},
 	{name: "published-twice", action: "pause=2s", breaks: publishAgain},
-	{name: "stale-acknowledgements", action: "pause=3s", breaks: acknowledgeForOthers, short: true},
+	{name: "stale-acknowledgements", action: "pause=" + heldFor, breaks: acknowledgeForOthers, short: true},
 	{name: "message-lost-to-a-stale-ack", action: "kill", rescued: true, breaks: dropMessages},
 	{name: "nats-wiped", action: "pause=3s", layout: layout{forgetful: true}, breaks: wipeNode},
 	{name: "doorbells-lost", action: "pause=1s", prepare: loseDoorbells},
@@ -84,6 +84,9 @@ const (
 	outage = 30 * time.Second
 	// starvedFor is longer than a lease.
 	starvedFor = "55s"
+	// heldFor is longer than the steps are reached one after the other, so that
+	// most workers hold a message then.
+	heldFor = "12s"
 	// aWhile is how long lesser faults last.
 	aWhile = 8 * time.Second
 )

@@ -4,6 +4,7 @@ package faults_test
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"net/url"
 	"os"
@@ -121,20 +122,27 @@ func (n *node) clusterConf(t testing.TB, i int, nodes []*node, ports []int) stri
 	return fmt.Sprintf("cluster { name: faults, listen: 127.0.0.1:%d, no_advertise: true, pool_size: -1, routes: [%s] }\n", ports[2*i+1], strings.Join(routes, ", "))
 }
 
-// freePorts are held at once, so that none is handed out twice.
-func freePorts(t testing.TB, count int) []int {
+// freePorts are held at once, so that none is handed out twice. They are below
+// those that the kernel hands out: a node that was killed needs its own again,
+// which a client that tries to reconnect could have got for its own end.
+func freePorts(t testing.TB, count int) (ports []int) {
 	t.Helper()
-	ports := make([]int, count)
-	for i := range ports {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
+	for tries := 0; len(ports) < count; tries++ {
+		port := lowestPort + rand.IntN(kernelPorts-lowestPort)
+		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
+		if err == nil {
+			defer l.Close()
+			ports = append(ports, port)
+		} else if tries > 1000 {
 			t.Fatal(err)
 		}
-		defer l.Close()
-		ports[i] = l.Addr().(*net.TCPAddr).Port
 	}
 	return ports
 }
+
+// kernelPorts is where the ports begin that Linux hands out, lowestPort well
+// above those that services have.
+const lowestPort, kernelPorts = 20_000, 32_768
 
 // through is the address with the host that the proxy listens on.
 func through(t testing.TB, address string, p *proxy) string {

@@ -22,7 +22,11 @@ import (
 )
 
 // patience is generous: the machine may be busy.
-const patience = 90 * time.Second
+const patience = 3 * time.Minute
+
+// askPatience is for a question that is asked again where a server that is gone
+// took it along, and that one which is slow still answers.
+const askPatience = 20 * time.Second
 
 // layout is what a plant consists of.
 type layout struct {
@@ -109,13 +113,13 @@ func (p *plant) ways(t testing.TB) (natsURL, postgresURL string) {
 func (p *plant) awaitLeader(t testing.TB) {
 	t.Helper()
 	nc := p.connect(t, "harness")
-	js, err := jetstream.New(nc)
+	js, err := jetstream.New(nc, jetstream.WithDefaultTimeout(patience)) // else 5 s
 	if err != nil {
 		t.Fatal(err)
 	}
 	p.js = js
 	until(t, patience, "jetstream answers", func() bool {
-		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), askPatience)
 		defer cancel()
 		_, err := js.AccountInfo(ctx)
 		return err == nil
@@ -152,7 +156,7 @@ func (p *plant) database(t testing.TB) *pgx.Conn {
 	t.Helper()
 	var db *pgx.Conn
 	until(t, patience, "postgres answers", func() bool {
-		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), askPatience)
 		defer cancel()
 		var err error
 		db, err = pgx.Connect(ctx, p.url)
@@ -164,7 +168,7 @@ func (p *plant) database(t testing.TB) *pgx.Conn {
 
 // leader is the node that leads JOBS, or nil while none does.
 func (p *plant) leader(t testing.TB) *node {
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), askPatience)
 	defer cancel()
 	stream, err := p.js.Stream(ctx, "JOBS")
 	if err != nil {
@@ -198,7 +202,7 @@ func (p *plant) awaitStreamLeader(t testing.TB) (n *node) {
 // waiting is how many messages of a stream are there; an error where the
 // stream cannot tell now.
 func (p *plant) waiting(name string) (uint64, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), askPatience)
 	defer cancel()
 	stream, err := p.js.Stream(ctx, name)
 	if err != nil {
@@ -209,7 +213,7 @@ func (p *plant) waiting(name string) (uint64, error) {
 
 // stuck names the consumers of JOBS that still have something.
 func (p *plant) stuck() (names []string, err error) {
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), askPatience)
 	defer cancel()
 	stream, err := p.js.Stream(ctx, "JOBS")
 	if err != nil {

@@ -52,7 +52,7 @@ func (p *plant) start(t testing.TB, labels []string, points, binary string, env 
 	}
 	w := &worker{ready: make(chan struct{}), ended: make(chan struct{})}
 	w.cmd = exec.Command(binary, "--backends", p.backend, "--slots", "2", "--parked", "0", "--labels", strings.Join(list, ";"),
-		"--connect-timeout", "90s", "--drain-grace", "2s")
+		"--connect-timeout", "180s", "--drain-grace", "2s")
 	w.cmd.Env = append(append(os.Environ(), "AIRLOCK_NATS="+natsURL, "AIRLOCK_POSTGRES="+postgresURL, failpoint.Env+"="+points), env...)
 	w.cmd.Stderr = &w.said
 	w.cmd.SysProcAttr = dieWithParent()
