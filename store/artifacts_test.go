@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"testing"
+	"time"
 
 	"airlock/job"
 	"airlock/store"
@@ -80,6 +81,20 @@ func TestArtifactsAreFenced(t *testing.T) {
 		t.Errorf("got %q and error %v, want the holder's", got, err)
 	}
 	want(t, "files", value[int](f, `SELECT count(*) FROM artifacts`), 1)
+}
+
+// A database that hangs is noticed before leases end, and one that is slow or
+// far is given the time that a large result takes.
+func TestLargeResultsMayTakeLonger(t *testing.T) {
+	t.Parallel()
+	r := &job.Result{}
+	if got := store.FinishPatience(r); got < 5*time.Second || got >= job.LeaseMargin {
+		t.Errorf("got %s for a small result, want less than %s", got, job.LeaseMargin)
+	}
+	r.Artifacts = []job.Artifact{kept("big", string(make([]byte, job.MaxArtifactBytes)))}
+	if got := store.FinishPatience(r); got < 20*time.Second || got >= job.Lease {
+		t.Errorf("got %s for %d bytes, want at least 20 s", got, job.MaxArtifactBytes)
+	}
 }
 
 // TestLargeArtifacts come in one transaction, many at once in several.

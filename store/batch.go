@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -167,6 +168,20 @@ func (c *committer[T]) settle(batch []*waiter[T]) {
 	}
 }
 
+// slowestSend is how many bytes reach the database in a second at least, or its
+// connection counts as hanging.
+const slowestSend = 1 << 20
+
+// patience bounds a transaction. What is large may take longer: the leases of
+// those who wait go on meanwhile.
+func (c *committer[T]) patience(items []T) time.Duration {
+	total := 0
+	for _, item := range items {
+		total += c.size(item)
+	}
+	return statementTimeout + time.Duration(total)*time.Second/slowestSend
+}
+
 // try runs one transaction, again if it lost against another or never reached
 // the server.
 func (c *committer[T]) try(batch []*waiter[T]) error {
@@ -174,7 +189,7 @@ func (c *committer[T]) try(batch []*waiter[T]) error {
 	for i, w := range batch {
 		items[i] = w.item
 	}
-	ctx, cancel := written(context.Background())
+	ctx, cancel := context.WithTimeout(context.Background(), c.patience(items))
 	defer cancel()
 	for try := 1; ; try++ {
 		err := c.commit(ctx, items)

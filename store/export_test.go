@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -41,3 +42,9 @@ func (s *Store) Explain(ctx context.Context, sql string, args []string) (plan st
 
 // UnannouncedSQL is the statement of Unannounced, for a look at its plan.
 const UnannouncedSQL = unannouncedSQL
+
+// FinishPatience is how long the transaction of a result may take.
+func FinishPatience(r *job.Result) time.Duration {
+	c := committer[*finishItem]{size: (*finishItem).size}
+	return c.patience([]*finishItem{{result: r}})
+}
