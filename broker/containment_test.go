@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"airlock/broker"
 	"airlock/broker/brokertest"
@@ -216,7 +217,7 @@ func TestBK25Arguments(t *testing.T) {
 
 func TestBK26CallsAfterTheResult(t *testing.T) {
 	t.Parallel()
-	b := begin(t, setup{memory: true})
+	b := begin(t, setup{memory: true, cfg: broker.Config{Linger: time.Hour}})
 	b.Hello()
 	b.Send(`{"id":1,"method":"result","params":{"value":1}}`)
 	b.Expect(`{"id":1,"ok":true}`)

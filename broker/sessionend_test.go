@@ -17,7 +17,7 @@ import (
 
 func TestAfterTheResult(t *testing.T) {
 	t.Parallel()
-	b := begin(t, setup{})
+	b := begin(t, setup{cfg: broker.Config{Linger: time.Hour}})
 	b.Hello()
 	b.Send(`{"id":1,"method":"result","params":{"value":1}}`)
 	b.Recv()
