@@ -101,10 +101,10 @@ func (g *Gateway) deliverDue(ctx context.Context, at *places, begin func(store.C
 		if err != nil || len(due) == 0 {
 			return err
 		}
-		var back []job.ID
+		var back []store.Callback
 		for _, c := range due {
 			if !at.take(c) {
-				back = append(back, c.ID)
+				back = append(back, c)
 				continue
 			}
 			begin(c)
@@ -128,7 +128,10 @@ func (g *Gateway) tell(ctx context.Context, client *http.Client, c store.Callbac
 	case err != nil && !errors.Is(err, store.ErrNotFound):
 		return err
 	case body == nil:
-		return g.cfg.Store.PostponeCallback(ctx, c.ID, min(max(time.Since(c.Created)/10, firstLook), maxLook))
+		return g.cfg.Store.PostponeCallback(ctx, c, min(max(time.Since(c.Created)/10, firstLook), maxLook))
+	}
+	if ours, err := g.cfg.Store.TellCallback(ctx, c); err != nil || !ours {
+		return err
 	}
 	d := store.Delivery{Number: c.Attempts + 1}
 	began := time.Now()

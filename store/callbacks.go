@@ -120,21 +120,31 @@ func (s *Store) TakeCallbacks(ctx context.Context, limit int, lease time.Duratio
 
 // ReturnCallbacks gives back what was taken and has no place now: others may
 // take it, after what has waited longer.
-func (s *Store) ReturnCallbacks(ctx context.Context, ids []job.ID) error {
-	raw := make([][16]byte, len(ids))
-	for i, id := range ids {
-		raw[i] = [16]byte(id)
+func (s *Store) ReturnCallbacks(ctx context.Context, taken []Callback) error {
+	ids, leases := make([][16]byte, len(taken)), make([]time.Time, len(taken))
+	for i, c := range taken {
+		ids[i], leases[i] = [16]byte(c.ID), c.Next
 	}
 	_, err := s.exec(ctx, "return callbacks", `
-		UPDATE callbacks SET next_at = now() WHERE id = ANY($1::uuid[]) AND state IN ('waiting', 'due')`, raw)
+		UPDATE callbacks SET next_at = now()
+		WHERE (id, next_at) IN (SELECT * FROM unnest($1::uuid[], $2::timestamptz[])) AND state IN ('waiting', 'due')`, ids, leases)
 	return err
 }
 
+// TellCallback notes that a callback is about to be told, whose end has come. It
+// reports false of one that is somebody else's by now: CallbacksDue has those
+// taken too that are just being looked at.
+func (s *Store) TellCallback(ctx context.Context, c Callback) (ours bool, err error) {
+	tag, err := s.exec(ctx, "tell callback", `
+		UPDATE callbacks SET state = 'due' WHERE id = $1 AND next_at = $2 AND state IN ('waiting', 'due')`, [16]byte(c.ID), c.Next)
+	return err == nil && tag.RowsAffected() == 1, err
+}
+
 // PostponeCallback has a callback looked at later, whose job or batch has not
-// ended.
-func (s *Store) PostponeCallback(ctx context.Context, id job.ID, after time.Duration) error {
+// ended, unless it is somebody else's by now.
+func (s *Store) PostponeCallback(ctx context.Context, c Callback, after time.Duration) error {
 	_, err := s.exec(ctx, "postpone callback", `
-		UPDATE callbacks SET next_at = now() + $2::interval WHERE id = $1 AND state = 'waiting'`, [16]byte(id), after)
+		UPDATE callbacks SET next_at = now() + $3::interval WHERE id = $1 AND next_at = $2 AND state = 'waiting'`, [16]byte(c.ID), c.Next, after)
 	return err
 }
 
