@@ -96,7 +96,7 @@ func (g *Gateway) postBatch(w http.ResponseWriter, r *request) error {
 	}
 	if in.receipt.Accepted > 0 {
 		// Who asks about it next is to find it; if not, that is no failure.
-		_, _ = settledBy(r.Context(), time.Now().Add(settle), func() (job.Summary, error) {
+		_, _ = settledBy(r.Context(), time.Now().Add(settleBatch), func() (job.Summary, error) {
 			return g.cfg.Store.Batch(r.Context(), r.who.tenant, name)
 		})
 	}

@@ -75,8 +75,12 @@ func differing(a, b *job.Job) []string {
 	return names
 }
 
-// settle is how long a job may take from the queue into the history.
-const settle = 2 * time.Second
+// How long a job may take from the queue into the history: on a busy machine it
+// is seconds. Of a batch only the first job is waited for, before its receipt.
+const (
+	settle      = 10 * time.Second
+	settleBatch = 2 * time.Second
+)
 
 // settled is ask about a job that may be of this moment: that it is not there
 // counts once it had time to come.
