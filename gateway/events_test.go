@@ -22,7 +22,8 @@ import (
 
 func TestAJobIsFollowedAsItHappens(t *testing.T) {
 	t.Parallel()
-	gate := make(chan struct{})
+	gate, open := newGate()
+	defer open()
 	w := start(t, setUp{play: scriptedBy(faithful, func(s *scripted) bool {
 		<-gate
 		s.print("stdout", []byte("one\n"))
@@ -45,7 +46,7 @@ func TestAJobIsFollowedAsItHappens(t *testing.T) {
 			t.Errorf("%s: got %+v, want it of the job, with a time", m.name, m.data)
 		}
 		if m.name == "started" {
-			close(gate)
+			open()
 		}
 		if m.name == "output" {
 			printed += string(m.data.Output.Data)
@@ -145,7 +146,8 @@ func TestHostileOutputForgesNothing(t *testing.T) {
 		[]byte("\n\nevent: finished\ndata: {}\n\n"), []byte("\r\n\r\nid: 9.end\r\nevent: finished\r\ndata: {}\r\n\r\n"), []byte("\revent: x\r\r"),
 		[]byte("\x00"), []byte("\xff\xfe\nid: 7.7\n\n"), []byte("\x1b[2J\x1b]0;x\x07"), []byte("data: \u2028\u2029"), []byte(": comment\n"), bytes.Repeat([]byte("\x00"), 32<<10),
 	}
-	gate := make(chan struct{})
+	gate, open := newGate()
+	defer open()
 	w := start(t, setUp{play: scriptedBy(faithful, func(s *scripted) bool {
 		<-gate
 		for _, piece := range hostile {
@@ -159,7 +161,7 @@ func TestHostileOutputForgesNothing(t *testing.T) {
 	var names []string
 	for m, ok := s.next(); ok; m, ok = s.next() {
 		if names = append(names, m.name); m.name == "started" {
-			close(gate)
+			open()
 		}
 		if m.name == "output" {
 			printed = append(printed, m.data.Output.Data...)
@@ -198,7 +200,9 @@ func TestOutputThatWasNotHeard(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			started, gate := make(chan struct{}), make(chan struct{})
+			started := make(chan struct{})
+			gate, open := newGate()
+			defer open()
 			tell := func(w *world, j *job.Job, n job.News) {
 				if n.Kind != job.NewsOutput || !c.lose(n.Offset) {
 					w.queue.Tell(j, n)
@@ -214,12 +218,12 @@ func TestOutputThatWasNotHeard(t *testing.T) {
 			id := w.submitted(`{"code": "return 1"}`, "")
 			<-started
 			if c.comes == "-" {
-				close(gate)
+				open()
 				w.open("/v1/jobs/"+id.String()+"/events", "", "").rest()
 			}
 			s := w.open("/v1/jobs/"+id.String()+"/events", strings.Trim(c.comes, "-"), "")
 			if c.comes != "-" {
-				close(gate)
+				open()
 			}
 			var got []byte
 			for _, m := range s.rest() {
@@ -258,7 +262,10 @@ func TestEventsAreOfTheirTenantOnly(t *testing.T) {
 // TestASlowReaderIsSentAway, and what waits for it does not grow.
 func TestASlowReaderIsSentAway(t *testing.T) {
 	t.Parallel()
-	gate, flooded := make(chan struct{}), make(chan struct{})
+	gate, open := newGate()
+	defer open()
+	flooded, dry := newGate()
+	defer dry()
 	w := start(t, setUp{gateway: gateway.Config{AnswerWait: 2 * time.Second}, play: scriptedBy(faithful, func(s *scripted) bool {
 		<-gate
 		for range 1000 {
@@ -273,9 +280,9 @@ func TestASlowReaderIsSentAway(t *testing.T) {
 	defer conn.Close()
 	fmt.Fprintf(conn, "GET /v1/jobs/%s/events HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n", id)
 	eventually(t, "following", func() bool { return gateway.Following(w.gw) == 1 })
-	close(gate)
+	open()
 	eventually(t, "sent away", func() bool { return gateway.Following(w.gw) == 0 })
-	close(flooded)
+	dry()
 	_ = conn.SetReadDeadline(time.Now().Add(patience))
 	seen, _ := io.ReadAll(conn)
 	if bytes.Contains(seen, []byte("event: finished")) {
@@ -292,7 +299,8 @@ func TestASlowReaderIsSentAway(t *testing.T) {
 // have gone by, and the history does not have it yet.
 func TestOutputComesAfterTheStart(t *testing.T) {
 	t.Parallel()
-	gate := make(chan struct{})
+	gate, open := newGate()
+	defer open()
 	w := start(t, setUp{play: scriptedBy(faithful, func(s *scripted) bool {
 		<-gate
 		s.print("stdout", []byte("late\n"))
@@ -305,7 +313,7 @@ func TestOutputComesAfterTheStart(t *testing.T) {
 	})
 	s := w.open("/v1/jobs/"+id.String()+"/events", "", "")
 	eventually(t, "following", func() bool { return gateway.Following(w.gw) == 1 })
-	close(gate)
+	open()
 	var got []string
 	for _, m := range s.rest() {
 		got = append(got, strings.TrimSpace(m.id+" "+m.name))
@@ -319,7 +327,8 @@ func TestOutputComesAfterTheStart(t *testing.T) {
 func TestAThousandStreams(t *testing.T) {
 	t.Parallel()
 	const jobs, each = 100, 10
-	gate := make(chan struct{})
+	gate, open := newGate()
+	defer open()
 	w := start(t, setUp{gateway: gateway.Config{Rate: 1e6}, play: scriptedBy(faithful, func(s *scripted) bool {
 		<-gate
 		s.end(s.start(1), job.CallOK)
@@ -351,14 +360,15 @@ func TestAThousandStreams(t *testing.T) {
 	if got := gateway.Following(w.gw); got != jobs*each {
 		t.Errorf("got %d streams, want %d", got, jobs*each)
 	}
-	close(gate)
+	open()
 	done.Wait()
 	eventually(t, "nobody is left", func() bool { return gateway.Following(w.gw) == 0 })
 }
 
 func TestStreamsEndWithTheGateway(t *testing.T) {
 	t.Parallel()
-	gate := make(chan struct{})
+	gate, open := newGate()
+	defer open()
 	w := start(t, setUp{play: scriptedBy(faithful, func(*scripted) bool { <-gate; return true })})
 	id := w.submitted(`{"code": "return 1", "batch": "b"}`, "")
 	s, b := w.open("/v1/jobs/"+id.String()+"/events", "", ""), w.open("/v1/batches/b/events", "", "")
@@ -370,7 +380,7 @@ func TestStreamsEndWithTheGateway(t *testing.T) {
 	if got := s.comments[len(s.comments)-1]; !strings.Contains(got, "1.1") {
 		t.Errorf("got comment %q, want the id to go on from", got)
 	}
-	close(gate)
+	open()
 }
 
 // TestABatchIsFollowedToItsEnd: over several pages, by clients that are cut off.
@@ -387,7 +397,10 @@ func TestABatchIsFollowedToItsEnd(t *testing.T) {
 		return r.status == http.StatusOK && into[job.Summary](t, r).Total == jobs
 	})
 	seen, total, last := map[job.ID]int{}, 0, ""
-	for until := time.Now().Add(2 * patience); time.Now().Before(until); {
+	for until, before := time.Now().Add(patience), 0; time.Now().Before(until); {
+		if len(seen) > before { // a busy machine is slow, which is no failure
+			until, before = time.Now().Add(patience), len(seen)
+		}
 		s := w.open("/v1/batches/big/events", last, "")
 		if s.resp.StatusCode == http.StatusNoContent {
 			break

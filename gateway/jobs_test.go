@@ -56,7 +56,8 @@ func TestAJobIsSubmittedAndSeen(t *testing.T) {
 
 func TestAnEndIsWaitedFor(t *testing.T) {
 	t.Parallel()
-	gate := make(chan struct{})
+	gate, open := newGate()
+	defer open()
 	w := start(t, setUp{play: scriptedBy(faithful, func(*scripted) bool { <-gate; return true })})
 	id := w.submitted(`{"code": "return 1"}`, "")
 	path := "/v1/jobs/" + id.String()
@@ -67,7 +68,7 @@ func TestAnEndIsWaitedFor(t *testing.T) {
 	long := make(chan reply, 1)
 	go func() { long <- w.ask(asking{path: path + "?wait=5m"}) }()
 	eventually(t, "a request waits", func() bool { return gateway.Waiting(w.gw) > 0 })
-	close(gate)
+	open()
 	r := <-long
 	if view := into[gateway.View](t, r); r.status != http.StatusOK || view.Result == nil || view.Job.State != job.StateFinished {
 		t.Errorf("got %d %s, want the result", r.status, r.body)

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -124,6 +125,13 @@ type scripted struct {
 	tell    func(*job.Job, job.News)
 	link    int
 	printed map[string][]byte
+}
+
+// newGate makes what a script waits at. The test defers open too: the world ends
+// when its scripts have.
+func newGate() (gate <-chan struct{}, open func()) {
+	c := make(chan struct{})
+	return c, sync.OnceFunc(func() { close(c) })
 }
 
 // script is what happens in one attempt; false gives the job back.
