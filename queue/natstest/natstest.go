@@ -125,7 +125,7 @@ func (s *Server) Connect() *nats.Conn { return s.ConnectAs(string(queue.RoleAdmi
 func (s *Server) ConnectAs(user string, options ...nats.Option) *nats.Conn {
 	s.t.Helper()
 	options = append([]nats.Option{
-		nats.MaxReconnects(-1), nats.ReconnectWait(20 * time.Millisecond), nats.ReconnectJitter(0, 0),
+		nats.Timeout(patience), nats.MaxReconnects(-1), nats.ReconnectWait(20 * time.Millisecond), nats.ReconnectJitter(0, 0),
 		nats.CustomInboxPrefix(queue.InboxPrefix(user)), nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}),
 	}, options...)
 	nc, err := nats.Connect(s.URLOf(user), options...)
