@@ -16,8 +16,12 @@ type Bounds struct {
 	CPU uint64
 	// File is the largest size of one file.
 	File uint64
-	// Memory is the address space, or zero for no bound.
+	// Memory is the address space, or zero for no bound; on Windows it is what
+	// the process may commit, and is always given.
 	Memory uint64
+	// Unheld lets a test run where a system like Windows holds no bounds. It
+	// has no meaning elsewhere, and nothing but tests sets it.
+	Unheld bool
 }
 
 const (

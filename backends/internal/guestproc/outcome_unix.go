@@ -5,63 +5,16 @@ package guestproc
 import (
 	"syscall"
 
-	"airlock/backends"
-	"airlock/job"
-
 	"golang.org/x/sys/unix"
 )
 
-// Outcome draws the guest's end together. status is how its main process
-// ended, known whether we know; own counts the processes of its group that are
-// not the guest's.
-func (e Ending) Outcome(limits job.Limits, status syscall.WaitStatus, known bool, own int) backends.Outcome {
-	out := backends.Outcome{
-		OOMKills:      e.Usage.OOMKills,
-		ProcessesFull: e.Usage.ProcessesFull,
-		CPU:           e.Usage.CPU,
-		PeakMemory:    job.Size(e.Usage.PeakMemory),
-		PeakProcesses: max(0, e.Usage.PeakProcesses-own),
-	}
-	if out.CPU == 0 && e.State != nil {
-		out.CPU = e.State.UserTime() + e.State.SystemTime()
-	}
-	if !known { // it was killed together with what would have told
-		status = syscall.WaitStatus(syscall.SIGKILL)
-	}
-	out.Cause = e.cause(limits, status, out)
-	if status.Signaled() {
-		out.Signal = unix.SignalName(status.Signal())
-	} else {
-		out.ExitCode = status.ExitStatus()
-	}
-	return out
-}
+// User is who a guest's process is on the host.
+type User = syscall.Credential
 
-// cause decides by what the kernel reports, first by how the process died: a
-// guest that had exited by the time we killed it has exited.
-func (e Ending) cause(limits job.Limits, status syscall.WaitStatus, out backends.Outcome) backends.Cause {
-	if !status.Signaled() {
-		return backends.Exited
+// how is the signal that ended the process, or "" and its exit code.
+func (Ending) how(status syscall.WaitStatus) (signal string, code int) {
+	if status.Signaled() {
+		return unix.SignalName(status.Signal()), 0
 	}
-	spent := out.CPU >= limits.CPU.Std()
-	switch status.Signal() {
-	case syscall.SIGSYS:
-		return backends.Violated
-	case syscall.SIGXCPU:
-		if spent {
-			return backends.OutOfCPU
-		}
-	case syscall.SIGKILL:
-		switch {
-		case e.CPUReached:
-			return backends.OutOfCPU
-		case e.Stopped != nil:
-			return backends.Killed
-		case out.OOMKills > 0:
-			return backends.OutOfMemory
-		case spent:
-			return backends.OutOfCPU
-		}
-	}
-	return backends.Signalled
+	return "", status.ExitStatus()
 }

@@ -1,8 +1,9 @@
-//go:build unix
-
 package guestproc
 
-import "os"
+import (
+	"io"
+	"os"
+)
 
 // process is a started process that a goroutine waits for.
 type process struct {
@@ -37,4 +38,12 @@ func ended(p Process) bool {
 func (p *process) wait() {
 	p.state, p.err = p.os.Wait()
 	close(p.exited)
+}
+
+// release frees what a process that has ended leaves with us, if anything.
+func release(p Process) error {
+	if c, ok := p.(io.Closer); ok {
+		return c.Close()
+	}
+	return nil
 }

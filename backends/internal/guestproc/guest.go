@@ -1,5 +1,3 @@
-//go:build unix
-
 package guestproc
 
 import (
@@ -21,7 +19,8 @@ type Guest struct {
 	Task backends.Task
 	Command
 	// Start starts the guest with these descriptors, from 0 on, which are
-	// closed here when it returns; nil means that Command is started.
+	// closed here when it returns; nil means that Command is started. Only
+	// Linux has guests that are started otherwise.
 	Start func(files []*os.File) (Process, error)
 	// Group bounds the guest; nil where there are no control groups.
 	Group *cgroup.Group
@@ -64,7 +63,8 @@ type Command struct {
 	// Env is the whole environment.
 	Env []string
 	Dir string
-	// Files become the descriptors from 4 on.
+	// Files become the descriptors from 4 on, or on Windows the handles of
+	// those numbers: see HandlesVariable.
 	Files  []*os.File
 	Attr   syscall.SysProcAttr
 	Bounds Bounds
@@ -75,7 +75,7 @@ type Command struct {
 	Awake func(pid int, limit time.Duration) error
 	// Becomes, if not nil, are the ids that the program takes on by itself,
 	// which it may have done when the bounds are set.
-	Becomes *syscall.Credential
+	Becomes *User
 }
 
 // Ending is how a guest ended, as far as its process and group tell.
@@ -105,13 +105,9 @@ func (g *Guest) Run(ctx context.Context) (Ending, error) {
 		s.closeHost()
 		return Ending{}, err
 	}
-	start := g.Start
-	if start == nil {
-		start = g.start
-	}
-	p, err := start(append(append(s.guest[:3:3], guestEnd), g.Files...))
+	p, err := g.begin(s.guest, guestEnd)
 	s.closeGuest()
-	closeAll(guestEnd)
+	_ = guestEnd.Close()
 	if err != nil {
 		s.closeHost()
 		return Ending{}, errors.Join(fmt.Errorf("start guest: %w", err), ch.Close())
@@ -123,7 +119,24 @@ func (g *Guest) Run(ctx context.Context) (Ending, error) {
 // limiting is the channel of a guest whose limits can still be set.
 type limiting struct {
 	*channel
-	guest *Guest
+	guest   *Guest
+	process Process
+}
+
+// counter counts what a guest uses, as a control group does.
+type counter interface {
+	Usage() (cgroup.Usage, error)
+	WaitCPU(ctx context.Context, limit time.Duration) error
+}
+
+// counter is what counts the guest: its group, or its process where that is
+// more than one; nil if nothing does.
+func (g *Guest) counter(p Process) counter {
+	if g.Group != nil {
+		return g.Group
+	}
+	c, _ := p.(counter)
+	return c
 }
 
 // Limit implements backends.Limiter.
@@ -131,17 +144,22 @@ func (l limiting) Limit(limits job.Limits) error {
 	if err := l.guest.Limit(limits); err != nil {
 		return err
 	}
+	if p, ok := l.process.(interface{ Restart() error }); ok {
+		if err := p.Restart(); err != nil {
+			return err
+		}
+	}
 	l.guest.spent <- limits.CPU.Std()
 	return nil
 }
 
 // channel is what the conversation is given.
-func (g *Guest) channel(ch *channel) io.ReadWriteCloser {
+func (g *Guest) channel(ch *channel, p Process) io.ReadWriteCloser {
 	if g.Limit == nil {
 		return ch
 	}
 	g.spent = make(chan time.Duration, 1)
-	return limiting{ch, g}
+	return limiting{ch, g, p}
 }
 
 // attend runs the conversation of a started guest and sees it to its end.
@@ -149,7 +167,7 @@ func (g *Guest) attend(ctx context.Context, p Process, s *streams, ch *channel) 
 	var ending Ending
 	err := g.Started(p.Pid())
 	if err == nil {
-		t := NewTalk(ctx, g.Task, g.channel(ch))
+		t := NewTalk(ctx, g.Task, g.channel(ch, p))
 		ending, err = g.watch(ctx, p, ch, t.Served)
 		err = errors.Join(err, g.kill(ctx, p))
 		t.End(ctx)
@@ -163,16 +181,16 @@ func (g *Guest) attend(ctx context.Context, p Process, s *streams, ch *channel) 
 		ending.State, unknown = p.Ended()
 		err = errors.Join(err, unknown, ch.wrong)
 	}
-	if g.Group != nil {
-		usage, usageErr := g.Group.Usage()
+	if c := g.counter(p); c != nil {
+		usage, usageErr := c.Usage()
 		ending.Usage, err = usage, errors.Join(err, usageErr)
 	}
-	return ending, err
+	return ending, errors.Join(err, release(p))
 }
 
 // watch waits until the guest ends or must be ended, and says which.
 func (g *Guest) watch(ctx context.Context, p Process, ch *channel, served <-chan error) (Ending, error) {
-	cpu := g.watchCPU(ctx, g.Task.Limits.CPU.Std())
+	cpu := g.watchCPU(ctx, p, g.Task.Limits.CPU.Std())
 	defer func() { cpu.end() }()
 	for {
 		select {
@@ -188,7 +206,7 @@ func (g *Guest) watch(ctx context.Context, p Process, ch *channel, served <-chan
 			return Ending{Stopped: err}, nil
 		case limit := <-g.spent:
 			cpu.end()
-			cpu = g.watchCPU(ctx, limit)
+			cpu = g.watchCPU(ctx, p, limit)
 		case <-cpu.over:
 			if ctx.Err() != nil {
 				return Ending{Stopped: context.Cause(ctx)}, nil
@@ -206,14 +224,14 @@ type cpuWatch struct {
 	err  error
 }
 
-func (g *Guest) watchCPU(ctx context.Context, limit time.Duration) *cpuWatch {
+func (g *Guest) watchCPU(ctx context.Context, p Process, limit time.Duration) *cpuWatch {
 	ctx, stop := context.WithCancel(ctx)
 	w := &cpuWatch{stop: stop}
-	if g.Group != nil {
+	if c := g.counter(p); c != nil {
 		w.over = make(chan struct{})
 		go func() {
 			defer close(w.over)
-			w.err = g.Group.WaitCPU(ctx, limit)
+			w.err = c.WaitCPU(ctx, limit)
 		}()
 	}
 	return w
