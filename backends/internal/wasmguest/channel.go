@@ -1,12 +1,9 @@
-//go:build unix
-
 package wasmguest
 
 import (
 	"context"
 	"encoding/binary"
 	"errors"
-	"io"
 	"math"
 	"net"
 	"os"
@@ -16,7 +13,6 @@ import (
 
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
-	"golang.org/x/sys/unix"
 )
 
 // What the functions of the channel return instead of a length.
@@ -29,7 +25,7 @@ const (
 // channel is the guest's end of its conversation, as the imported functions of
 // the module airlock. One goroutine uses it: the module's.
 type channel struct {
-	conn *net.UnixConn
+	conn conn
 	// next is what has been read of the next frame, length included.
 	next []byte
 	// read is what of next is there.
@@ -144,26 +140,4 @@ func (c *channel) take(to []byte) int32 {
 	n := copy(to, c.next[prefix:])
 	c.next, c.read, c.whole = nil, 0, false
 	return int32(n)
-}
-
-// readNow reads what is there already.
-func (c *channel) readNow(p []byte) (n int, err error) {
-	raw, err := c.conn.SyscallConn()
-	if err != nil {
-		return 0, err
-	}
-	var told error
-	err = raw.Read(func(fd uintptr) bool {
-		n, told = unix.Read(int(fd), p)
-		return true
-	})
-	switch {
-	case errors.Is(told, unix.EAGAIN) || errors.Is(told, unix.EINTR):
-		return 0, os.ErrDeadlineExceeded
-	case err != nil || told != nil:
-		return 0, errors.Join(err, told)
-	case n == 0:
-		return 0, io.EOF
-	}
-	return n, nil
 }

@@ -6,7 +6,11 @@
 // those of this package's constants. What it is to do comes as an Order. It
 // reads all that it needs, puts the image of an interpreter that has started
 // already in place of the new module's memory, gives up what rights it can,
-// and only then lets the module run.
+// and only then lets the module run. Until the order comes it does nothing: by
+// then what bounds it is there.
+//
+// On Windows the descriptors from 3 on are handles, whose numbers a variable
+// tells, and the image is copied rather than shared.
 package wasmguest
 
 // The descriptors. Channel is that of every guest.

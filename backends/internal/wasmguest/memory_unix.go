@@ -7,45 +7,18 @@ import (
 	"os"
 	"unsafe"
 
-	"github.com/tetratelabs/wazero/experimental"
 	"golang.org/x/sys/unix"
 )
 
-// memory is a module's linear memory at an address that does not change.
-type memory struct {
-	whole  []byte
-	ledger Ledger
+// reserve takes so much address space, all of it usable at once.
+func reserve(size int) ([]byte, error) {
+	return unix.Mmap(-1, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
 }
 
-// allocator reserves all that a module may ever use; what it does not touch
-// costs nothing. The last memory it made is in last.
-type allocator struct {
-	ledger Ledger
-	limit  uint64
-	last   *memory
-}
+// commit has nothing to do: a page is there when it is touched.
+func commit([]byte) error { return nil }
 
-// Allocate implements experimental.MemoryAllocator.
-func (a *allocator) Allocate(_, most uint64) experimental.LinearMemory {
-	whole, err := unix.Mmap(-1, 0, int(min(most, a.limit)), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
-	if err != nil {
-		panic(fmt.Errorf("reserve the guest's memory: %w", err))
-	}
-	a.last = &memory{whole: whole, ledger: a.ledger}
-	return a.last
-}
-
-// Reallocate implements experimental.LinearMemory, as does Free.
-func (m *memory) Reallocate(size uint64) []byte {
-	if size > uint64(len(m.whole)) {
-		m.ledger.Refused()
-		return nil
-	}
-	m.ledger.Grown(size)
-	return m.whole[:size]
-}
-
-func (m *memory) Free() { _ = unix.Munmap(m.whole) }
+func unreserve(whole []byte) { _ = unix.Munmap(whole) }
 
 // replace puts the image in place of the memory's beginning. Each page is the
 // image's own until the guest writes to it.
@@ -61,8 +34,8 @@ func (m *memory) replace(image *os.File, size int64) error {
 	return nil
 }
 
-// mapped is a file's content, shared with whoever else has mapped it.
-func mapped(f *os.File, write bool) ([]byte, error) {
+// Map is a file's content, shared with whoever else has mapped it.
+func Map(f *os.File, write bool) ([]byte, error) {
 	info, err := f.Stat()
 	if err != nil {
 		return nil, err
@@ -77,3 +50,6 @@ func mapped(f *os.File, write bool) ([]byte, error) {
 	}
 	return data, nil
 }
+
+// Unmap ends what Map began.
+func Unmap(data []byte) { _ = unix.Munmap(data) }

@@ -1,5 +1,3 @@
-//go:build unix
-
 package wasmguest
 
 import (
@@ -28,10 +26,10 @@ const compilers = 4
 func program(order Order) (module []byte, dir string, code os.FileInfo, err error) {
 	code, gone := os.Stat(order.Code)
 	if order.Make || gone != nil {
-		module, err = mapped(os.NewFile(ProgramFD, "program"), false)
+		module, err = Map(given(ProgramFD, "program"), false)
 		return module, order.Cache, nil, err
 	}
-	module, err = mapped(os.NewFile(HollowFD, "hollow"), false)
+	module, err = Map(given(HollowFD, "hollow"), false)
 	return module, filepath.Join(order.Cache, guestsDir), code, err
 }
 
@@ -79,7 +77,7 @@ func compileGuests(ctx context.Context, order Order, program []byte) (string, er
 	if err != nil {
 		return "", fmt.Errorf("compile the module for guests: %w", err)
 	}
-	defer os.RemoveAll(scratch)
+	defer RemoveTree(scratch)
 	// Only the cache knows the name, which depends on the processor as well.
 	named, err := compileIn(ctx, filepath.Join(scratch, "hollow"), hollow)
 	if err != nil {

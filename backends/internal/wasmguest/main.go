@@ -1,12 +1,9 @@
-//go:build unix
-
 package wasmguest
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"runtime/debug"
 	"strings"
@@ -17,7 +14,7 @@ import (
 
 // Main is the whole life of the process; it returns its exit code.
 func Main() int {
-	from := os.NewFile(OrderFD, "order")
+	from := given(OrderFD, "order")
 	if from == nil {
 		fmt.Fprintln(os.Stderr, "airlock: only a worker starts this")
 		return ExitBroken
@@ -70,25 +67,11 @@ func start(ctx context.Context, order Order) (*machine, error) {
 	if err := m.load(); err != nil {
 		return nil, err
 	}
-	if err := useShared(os.NewFile(CodeFD, "code")); err != nil {
+	if err := useShared(given(CodeFD, "code")); err != nil {
 		return nil, err
 	}
 	forgetStart()
 	return m, confine(order)
-}
-
-func openChannel() (*net.UnixConn, error) {
-	f := os.NewFile(ChannelFD, "channel")
-	defer f.Close()
-	conn, err := net.FileConn(f)
-	if err != nil {
-		return nil, fmt.Errorf("open channel: %w", err)
-	}
-	unix, ok := conn.(*net.UnixConn)
-	if !ok {
-		return nil, fmt.Errorf("open channel: it is a %T", conn)
-	}
-	return unix, nil
 }
 
 // load gives the instance the image's memory.
@@ -102,7 +85,7 @@ func (m *machine) load() error {
 	if m.memory.last == nil {
 		return errors.New("the module has no memory")
 	}
-	return m.memory.last.replace(os.NewFile(ImageFD, "image"), m.order.Image)
+	return m.memory.last.replace(given(ImageFD, "image"), m.order.Image)
 }
 
 // end is how the process ends after its guest.
@@ -144,14 +127,14 @@ func makeImage(ctx context.Context, order Order) error {
 		return errors.New("start the interpreter: its stack is not empty afterwards")
 	}
 	all, _ := m.module.Memory().Read(0, m.module.Memory().Size())
-	if _, err := os.NewFile(ImageFD, "image").Write(all); err != nil {
+	if _, err := given(ImageFD, "image").Write(all); err != nil {
 		return fmt.Errorf("write image: %w", err)
 	}
 	made := Made{}
 	if made.Code, err = compileGuests(ctx, order, m.program); err != nil {
 		return err
 	}
-	if err := shareCode(os.NewFile(CodeFD, "code"), made.Code); err != nil {
+	if err := shareCode(given(CodeFD, "code"), made.Code); err != nil {
 		return err
 	}
 	return json.MarshalWrite(os.Stdout, made)

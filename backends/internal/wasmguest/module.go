@@ -1,5 +1,3 @@
-//go:build unix
-
 package wasmguest
 
 import (
@@ -35,7 +33,7 @@ type machine struct {
 
 // boot makes an instance, which has not run a step yet.
 func boot(ctx context.Context, order Order, c *channel) (*machine, error) {
-	shared, err := mapped(os.NewFile(LedgerFD, "ledger"), true)
+	shared, err := Map(given(LedgerFD, "ledger"), true)
 	if err != nil {
 		return nil, err
 	}
@@ -103,7 +101,7 @@ func (m *machine) settings() (wazero.ModuleConfig, error) {
 // mounts are all that a guest sees of files.
 func (m *machine) mounts() (wazero.FSConfig, error) {
 	library := memfs.NewReadOnly(1)
-	zip, err := mapped(os.NewFile(StdlibFD, "stdlib.zip"), false)
+	zip, err := Map(given(StdlibFD, "stdlib.zip"), false)
 	if err != nil {
 		return nil, err
 	}
