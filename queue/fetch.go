@@ -75,7 +75,9 @@ func (c *consumption) hear(answer *nats.Msg) *message {
 		}
 		if s != nil {
 			s.asked, s.found = question{}, time.Now()
-			s.ready.Store(true)
+			if s.answered() || more(msg) {
+				s.ready.Store(true)
+			}
 		}
 		return msg
 	}

@@ -63,7 +63,7 @@ func (m *membership) ring(subject string, wake chan<- struct{}) {
 	}
 	m.mu.Lock()
 	if s := m.sources[p]; s != nil {
-		s.rung.Store(true)
+		s.rings.Add(1)
 		s.ready.Store(true)
 	} else if len(m.strangers) < maxConsumers {
 		m.strangers[p] = true

@@ -34,13 +34,14 @@ type source struct {
 	// ready is set when there may be a message: at first, when the bell
 	// rings, and now and then.
 	ready atomic.Bool
-	// rung is set by the bell and cleared when the place was found empty.
-	rung atomic.Bool
+	// rings counts the bells that no job was found for yet; none when the place
+	// was found empty.
+	rings atomic.Int64
 
 	// The rest belongs to the goroutine of Consume. broken is set when the
-	// consumer turned out to be gone; asked is what it has not answered; echoes is how often an empty place is
-	// looked at once more, and echo that it will be; served is the turn in
-	// which it last gave a job, and found when.
+	// consumer turned out to be gone; asked is what it has not answered; echoes is
+	// how often an empty place is looked at once more, and echo that it will be;
+	// served is the turn in which it last gave a job, and found when.
 	broken bool
 	asked  question
 	echoes int
@@ -59,7 +60,7 @@ const (
 // empty notes that a fetch found nothing and reports whether to look again
 // after echoAfter.
 func (s *source) empty() bool {
-	if s.rung.Swap(false) {
+	if s.rings.Swap(0) > 0 {
 		s.echoes = maxEchoes
 	}
 	s.echo = s.echoes > 0
@@ -107,6 +108,24 @@ func (q *Queue) dropShared(ctx context.Context, p place) error {
 		return nil
 	}
 	return err
+}
+
+// answered takes the bell of a job that was found off the count, and reports
+// whether there are others.
+func (s *source) answered() bool {
+	for {
+		rings := s.rings.Load()
+		if rings == 0 || s.rings.CompareAndSwap(rings, rings-1) {
+			return rings > 1
+		}
+	}
+}
+
+// more reports whether there may be another message behind this one: the server
+// says how many have yet to be delivered first, but not how many again.
+func more(msg *message) bool {
+	meta, err := msg.Metadata()
+	return err != nil || meta.NumPending > 0 || meta.NumDelivered > 1
 }
 
 func gone(err error) bool {
