@@ -12,6 +12,9 @@ import (
 	"airlock/job"
 )
 
+// complete says that all stories there are can be told here.
+const complete = true
+
 // systemStories are those that need fork, signals and a view of the host.
 func systemStories() []story {
 	return slices.Concat(signals(), families(), channels(), cpuLimits(), memoryLimits(), processLimits(), diskLimits(), strangers(), exhaustions(), liars(), broughtBack(), []story{everyCall(), postureStory(), swapStory()})

@@ -144,6 +144,9 @@ func (s *suite) checkExceptions(t *testing.T) {
 		}
 		known[st.name] = true
 	}
+	if !complete {
+		return // a name may be of a story that only Linux has
+	}
 	for name := range s.Except {
 		if !known[name] {
 			t.Errorf("Except names %q, which is no story", name)

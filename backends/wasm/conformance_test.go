@@ -34,7 +34,7 @@ func python(t testing.TB) string {
 }
 
 func realBackend(t testing.TB) *wasm.Backend {
-	return wasm.New(wasm.Config{Helper: helper, Python: python(t), Log: zerolog.New(zerolog.NewTestWriter(t))})
+	return wasm.New(wasm.Here(wasm.Config{Helper: helper, Python: python(t), Log: zerolog.New(zerolog.NewTestWriter(t))}))
 }
 
 // plain is what guests of this backend are unlike others in.

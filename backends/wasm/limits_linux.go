@@ -56,6 +56,12 @@ func (g *instance) most() int64 {
 	return int64(l.Memory) + 2*int64(l.Disk) + cmp.Or(g.config.ownMemory, ownMemory)
 }
 
+// bounds are the kernel's on the guest's process itself.
+func (g *instance) bounds() guestproc.Bounds { return guestproc.NewBounds(g.task.Limits, true) }
+
+// imageBounds are those of the process that makes the image: none.
+func imageBounds(Config) guestproc.Bounds { return guestproc.Bounds{} }
+
 // enclose makes the guest's group.
 func (g *instance) enclose() (err error) {
 	if g.fence.Groups == nil {
@@ -87,7 +93,7 @@ func restart(visit *cgroup.Group) error {
 	return visit.Restart()
 }
 
-func lowerCPU(pid int, b guestproc.Bounds, user *syscall.Credential) error {
+func lowerCPU(pid int, b guestproc.Bounds, user *guestproc.User) error {
 	return b.LowerCPU(pid, user)
 }
 
@@ -165,12 +171,20 @@ func openUsers(config Config) (*users, error) {
 }
 
 // take is a user that no other guest has, or nil for our own.
-func (u *users) take() (*syscall.Credential, func(), error) {
+func (u *users) take() (*guestproc.User, func(), error) {
 	if u == nil {
 		return nil, func() {}, nil
 	}
 	id, back, err := u.ids.Take()
 	return hostids.Credential(id), back, err
+}
+
+// uidOf is the number of a guest's user, 0 for our own.
+func uidOf(user *guestproc.User) int {
+	if user == nil {
+		return 0
+	}
+	return int(user.Uid)
 }
 
 // parkedCPU is the bound of processor time of a guest whose job is not known.

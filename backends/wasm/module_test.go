@@ -101,7 +101,7 @@ func module(run []byte) []byte {
 // installed writes an interpreter's directory around a module.
 func installed(t *testing.T, program []byte) string {
 	t.Helper()
-	dir := t.TempDir()
+	dir := tempDir(t)
 	files := map[string][]byte{"python.wasm": program, "stdlib.zip": []byte("PK")}
 	sums := map[string]string{}
 	for name, data := range files {

@@ -16,11 +16,12 @@ func newShared(name string) (*os.File, error) {
 	return os.NewFile(uintptr(fd), name), nil
 }
 
-// freeze lets nobody change the file any more, through whatever descriptor.
-func freeze(f *os.File) error {
+// freeze lets nobody change the file any more, through whatever descriptor. The
+// file to use from then on is the one it returns.
+func freeze(f *os.File) (*os.File, error) {
 	const all = unix.F_SEAL_SEAL | unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_WRITE
 	if _, err := unix.FcntlInt(f.Fd(), unix.F_ADD_SEALS, all); err != nil {
-		return fmt.Errorf("seal %s: %w", f.Name(), err)
+		return f, fmt.Errorf("seal %s: %w", f.Name(), err)
 	}
-	return nil
+	return f, nil
 }

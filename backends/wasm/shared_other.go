@@ -22,4 +22,4 @@ func newShared(name string) (*os.File, error) {
 
 // freeze does nothing: only our own processes have a descriptor, and a guest's
 // module has no way to it.
-func freeze(*os.File) error { return nil }
+func freeze(f *os.File) (*os.File, error) { return f, nil }

@@ -26,6 +26,11 @@
 // open nothing, start nothing and reach no network, and as root's it becomes
 // an unprivileged user's. So a bug in the runtime is not the end.
 //
+// On Windows the process is in a job object, made before it does anything: its
+// memory is bounded a second time, it can start nothing, and it ends with the
+// worker. It keeps its user's other rights, as it does on macOS, so there the
+// module's runtime is the one wall. A guest has a copy of the image.
+//
 // # What a guest sees
 //
 // The standard library as /py/stdlib.zip and the guest's own code below
@@ -72,6 +77,8 @@ type Config struct {
 	// ownMemory and noGroups let tests reach what holds a process as a whole.
 	ownMemory int64
 	noGroups  bool
+	// unheld lets tests run where a system like Windows holds no limits.
+	unheld bool
 	// selfTest lets tests have a probe compute something wrongly.
 	selfTest string
 }

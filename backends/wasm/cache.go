@@ -1,5 +1,3 @@
-//go:build unix
-
 package wasm
 
 import (
@@ -10,9 +8,9 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"syscall"
 
 	"airlock/backends/internal/interpreter"
+	"airlock/backends/internal/wasmguest"
 
 	"github.com/go-json-experiment/json"
 )
@@ -40,12 +38,12 @@ func openCache(configured, program string) (c cache, why error, err error) {
 	if own, err := os.UserCacheDir(); c.root == "" && err == nil {
 		c.root = filepath.Join(own, "airlock", "wasm-code")
 	}
-	if c.root == "" || os.MkdirAll(c.root, 0o700) != nil && configured == "" {
+	if c.root == "" || makePrivate(c.root) != nil && configured == "" {
 		if c.root, err = interpreter.TempDir("wasm"); err != nil {
 			return c, nil, err
 		}
 		c.temporary = true
-	} else if err := os.MkdirAll(c.root, 0o700); err != nil {
+	} else if err := makePrivate(c.root); err != nil {
 		return c, nil, fmt.Errorf("make directory for compiled code: %w", err)
 	}
 	if err := checkPrivate(c.root); err != nil {
@@ -60,7 +58,7 @@ func openCache(configured, program string) (c cache, why error, err error) {
 	if errors.Is(why, fs.ErrNotExist) {
 		why = nil
 	}
-	if err := os.RemoveAll(c.dir); err != nil {
+	if err := wasmguest.RemoveTree(c.dir); err != nil {
 		return c, why, fmt.Errorf("empty directory for compiled code: %w", err)
 	}
 	c.final = c.dir
@@ -74,24 +72,6 @@ const cacheLayout = "2"
 // cacheKey tells programs, runtimes and machines apart.
 func cacheKey(program string) string {
 	return digest([]byte(cacheLayout + " " + program + " " + runtimeVersion() + " " + runtime.GOOS + "/" + runtime.GOARCH))[:32]
-}
-
-// checkPrivate refuses a directory that is not ours alone.
-func checkPrivate(dir string) error {
-	info, err := os.Lstat(dir)
-	if err != nil {
-		return fmt.Errorf("look at directory for compiled code: %w", err)
-	}
-	stat, ok := info.Sys().(*syscall.Stat_t)
-	switch {
-	case !info.IsDir():
-		return fmt.Errorf("%s is to hold compiled code and is no directory: remove it", dir)
-	case !ok || int(stat.Uid) != os.Geteuid():
-		return fmt.Errorf("%s is to hold compiled code and belongs to another user: remove it", dir)
-	case info.Mode().Perm()&0o077 != 0:
-		return fmt.Errorf("%s is to hold compiled code and other users may reach it: chmod 700, after a look at who wrote what is in it, or remove it", dir)
-	}
-	return nil
 }
 
 // verify compares what is there with the digests.
@@ -164,7 +144,7 @@ func (c *cache) filled() error {
 			*c = own
 			return nil
 		}
-		return os.RemoveAll(own.dir)
+		return wasmguest.RemoveTree(own.dir)
 	}
 	return nil
 }
@@ -172,10 +152,10 @@ func (c *cache) filled() error {
 // close removes what is not to stay.
 func (c cache) close() error {
 	if c.temporary {
-		return os.RemoveAll(c.root)
+		return wasmguest.RemoveTree(c.root)
 	}
 	if c.final != "" {
-		return os.RemoveAll(c.dir)
+		return wasmguest.RemoveTree(c.dir)
 	}
 	return nil
 }

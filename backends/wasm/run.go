@@ -1,5 +1,3 @@
-//go:build unix
-
 package wasm
 
 import (
@@ -23,7 +21,7 @@ type instance struct {
 	*ready
 	task   backends.Task
 	ledger *ledger
-	user   *syscall.Credential
+	user   *guestproc.User
 	// group is the guest's, and visit what it counts; nil without groups.
 	group, visit *cgroup.Group
 	pid          int
@@ -68,24 +66,24 @@ func (r *ready) run(ctx context.Context, task backends.Task) (_ backends.Outcome
 }
 
 func (g *instance) runIn(ctx context.Context) (backends.Outcome, error) {
-	order, err := ordered(g.order())
+	order, err := newOrder(g.order())
 	if err != nil {
 		return backends.Outcome{}, err
 	}
-	defer order.Close()
+	defer order.close()
 	task := g.task
 	task.Stderr = io.MultiWriter(&g.stderr, task.Stderr)
-	bounds := guestproc.NewBounds(task.Limits, true)
 	guest := guestproc.Guest{
 		Task: task, Group: g.visit, Limit: g.limit,
 		Command: guestproc.Command{
-			Path: g.config.Helper.path, Args: []string{Name, wasmguest.Name}, Env: []string{}, Dir: "/", Attr: g.walls,
-			Files:  []*os.File{order, g.clone, g.stdlib, g.image, g.ledger.file, g.hollow, g.code},
-			Bounds: bounds, Becomes: g.user,
+			Path: g.config.Helper.path, Args: []string{Name, wasmguest.Name}, Env: []string{}, Dir: root(g.config.Helper.path), Attr: g.walls,
+			Files:  []*os.File{order.file, g.clone, g.stdlib, g.image, g.ledger.file, g.hollow, g.code},
+			Bounds: g.bounds(), Becomes: g.user,
 		},
 		Started: func(pid int) error {
 			g.pid = pid
 			g.watch.begin(g)
+			order.give()
 			return nil
 		},
 		Spoke: g.spoke,
@@ -102,9 +100,7 @@ func (g *instance) order() wasmguest.Order {
 		Cache: g.cache.dir, Code: filepath.Join(g.cache.dir, g.compiled), Memory: int64(l.Memory), Disk: int64(l.Disk), Files: max(int64(l.Disk)/bytesPerFile, 1),
 		Image: g.imageSize, Parent: os.Getpid(),
 	}
-	if g.user != nil {
-		order.User = int(g.user.Uid)
-	}
+	order.User = uidOf(g.user)
 	return order
 }
 
@@ -129,7 +125,8 @@ func (g *instance) outcome(ending guestproc.Ending, err error) (backends.Outcome
 	if err != nil {
 		return backends.Outcome{}, g.explain(err)
 	}
-	status, known := syscall.WaitStatus(0), false
+	var status syscall.WaitStatus
+	var known bool
 	if ending.State != nil {
 		status, known = ending.State.Sys().(syscall.WaitStatus)
 	}

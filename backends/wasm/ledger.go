@@ -1,5 +1,3 @@
-//go:build unix
-
 package wasm
 
 import (
@@ -8,8 +6,6 @@ import (
 	"os"
 
 	"airlock/backends/internal/wasmguest"
-
-	"golang.org/x/sys/unix"
 )
 
 // ledger is memory that a guest's process shares with us.
@@ -26,7 +22,7 @@ func newLedger() (l *ledger, err error) {
 	}
 	l = &ledger{file: f}
 	if err = f.Truncate(wasmguest.LedgerSize); err == nil {
-		l.shared, err = unix.Mmap(int(f.Fd()), 0, wasmguest.LedgerSize, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+		l.shared, err = wasmguest.Map(f, true)
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("make ledger: %w", err), f.Close())
@@ -37,6 +33,6 @@ func newLedger() (l *ledger, err error) {
 
 // close frees it; nothing is read of it later.
 func (l *ledger) close() {
-	_ = unix.Munmap(l.shared)
+	wasmguest.Unmap(l.shared)
 	_ = l.file.Close()
 }

@@ -1,5 +1,3 @@
-//go:build unix
-
 package wasm
 
 import (
@@ -95,7 +93,7 @@ func share(name string, data []byte) (*os.File, error) {
 	if _, err := f.Write(data); err != nil {
 		return nil, errors.Join(fmt.Errorf("share %s: %w", name, err), f.Close())
 	}
-	return f, freeze(f)
+	return freeze(f)
 }
 
 // imageTime bounds how long compiling and starting the interpreter may take,
@@ -130,7 +128,11 @@ func (r *ready) makeImage(ctx context.Context, found artefacts) error {
 	if r.imageSize = info.Size(); r.imageSize == 0 {
 		return errors.New("start the interpreter once: it left no image")
 	}
-	return errors.Join(freeze(r.image), freeze(r.code))
+	if r.image, err = freeze(r.image); err != nil {
+		return err
+	}
+	r.code, err = freeze(r.code)
+	return err
 }
 
 func (r *ready) imageIn(ctx context.Context, program *os.File, walls syscall.SysProcAttr) error {
@@ -141,13 +143,13 @@ func (r *ready) imageIn(ctx context.Context, program *os.File, walls syscall.Sys
 		return err
 	}
 	defer ledger.close()
-	order, err := ordered(wasmguest.Order{
+	order, err := newOrder(wasmguest.Order{
 		Make: true, Cache: r.cache.dir, Memory: imageMemory, Disk: imageMemory, Files: 1 << 10, Parent: os.Getpid(),
 	})
 	if err != nil {
 		return err
 	}
-	defer order.Close()
+	defer order.close()
 	null, err := os.Open(os.DevNull)
 	if err != nil {
 		return err
@@ -155,10 +157,11 @@ func (r *ready) imageIn(ctx context.Context, program *os.File, walls syscall.Sys
 	defer null.Close()
 	cmd := exec.CommandContext(ctx, r.config.Helper.path, wasmguest.Name)
 	var told, said guestproc.Head // whatever a foreign interpreter says
-	cmd.Env, cmd.Dir, cmd.Stdout, cmd.Stderr = []string{}, "/", &told, &said
-	cmd.ExtraFiles = []*os.File{null, order, program, r.stdlib, r.image, ledger.file, null, r.code}
+	cmd.Env, cmd.Dir, cmd.Stdout, cmd.Stderr = []string{}, root(cmd.Path), &told, &said
 	cmd.SysProcAttr = &walls
-	if err := cmd.Run(); err != nil {
+	files := []*os.File{null, order.file, program, r.stdlib, r.image, ledger.file, null, r.code}
+	err = guestproc.RunHelper(cmd, files, imageBounds(r.config), func() error { order.give(); return nil })
+	if err != nil {
 		return fmt.Errorf("%w: %s", err, job.Printable(said.String(), 300))
 	}
 	var made wasmguest.Made
@@ -175,23 +178,6 @@ func (r *ready) imageIn(ctx context.Context, program *os.File, walls syscall.Sys
 func unavailable(err error) bool {
 	var path *os.PathError
 	return errors.As(err, &path) && path.Op == "fork/exec"
-}
-
-// ordered is the reading end of a pipe that holds the order.
-func ordered(order wasmguest.Order) (*os.File, error) {
-	doc, err := json.Marshal(order, json.Deterministic(true))
-	if err != nil {
-		return nil, err
-	}
-	r, w, err := os.Pipe()
-	if err != nil {
-		return nil, fmt.Errorf("make order: %w", err)
-	}
-	_, err = w.Write(doc) // a pipe holds more than an order
-	if err = errors.Join(err, w.Close()); err != nil {
-		return nil, errors.Join(fmt.Errorf("write order: %w", err), r.Close())
-	}
-	return r, nil
 }
 
 func (r *ready) close() error {

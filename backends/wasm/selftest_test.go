@@ -1,5 +1,3 @@
-//go:build unix
-
 package wasm_test
 
 import (
@@ -28,7 +26,7 @@ func TestSelfTest(t *testing.T) {
 			if !ok {
 				t.Fatalf("the self-test does not have %q once", tt.right)
 			}
-			b := wasm.New(config)
+			b := wasm.New(wasm.Here(config))
 			defer b.Close()
 			_, err := b.Probe(t.Context())
 			if !errors.Is(err, backends.ErrUnavailable) {

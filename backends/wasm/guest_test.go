@@ -1,5 +1,3 @@
-//go:build unix
-
 package wasm_test
 
 import (
@@ -15,6 +13,7 @@ import (
 
 	"airlock/backends"
 	"airlock/backends/internal/frame"
+	"airlock/backends/internal/wasmguest"
 	"airlock/backends/wasm"
 	"airlock/job"
 
@@ -29,7 +28,7 @@ func newBackend(t *testing.T, run []byte) *wasm.Backend {
 
 func newBackendIn(t *testing.T, python, cache string, log zerolog.Logger) *wasm.Backend {
 	t.Helper()
-	b := wasm.New(wasm.Config{Helper: helper, Python: python, Cache: cache, Log: log})
+	b := wasm.New(wasm.Here(wasm.Config{Helper: helper, Python: python, Cache: cache, Log: log}))
 	t.Cleanup(func() {
 		if err := b.Close(); err != nil {
 			t.Errorf("close: %v", err)
@@ -40,7 +39,7 @@ func newBackendIn(t *testing.T, python, cache string, log zerolog.Logger) *wasm.
 
 func privateDir(t *testing.T) string {
 	t.Helper()
-	return filepath.Join(t.TempDir(), "cache")
+	return filepath.Join(tempDir(t), "cache")
 }
 
 // said is what became of a guest.
@@ -111,6 +110,9 @@ func TestEnds(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
+			if tt.want.Cause == backends.OutOfCPU {
+				needsAccounting(t)
+			}
 			got := runGuest(t, newBackend(t, tt.run), tt.limits, hold)
 			if got.outcome.Cause != tt.want.Cause || got.outcome.ExitCode != tt.want.ExitCode || got.outcome.Signal != tt.want.Signal {
 				t.Errorf("got %+v, want %+v; stderr: %s", got.outcome, tt.want, got.stderr.String())
@@ -182,7 +184,7 @@ func TestUnavailable(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(spoiled, "stdlib.zip"), []byte("other"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	foreign := filepath.Join(t.TempDir(), "cache")
+	foreign := filepath.Join(tempDir(t), "cache")
 	if err := errors.Join(os.Mkdir(foreign, 0o755), os.Chmod(foreign, 0o777)); err != nil {
 		t.Fatal(err)
 	}
@@ -192,12 +194,12 @@ func TestUnavailable(t *testing.T) {
 		config wasm.Config
 		want   string
 	}{
-		{"no interpreter", wasm.Config{Helper: helper, Python: t.TempDir()}, "make wasm"},
+		{"no interpreter", wasm.Config{Helper: helper, Python: tempDir(t)}, "make wasm"},
 		{"no helper", wasm.Config{Python: good}, "wasm.Main"},
 		{"another library than was built", wasm.Config{Helper: helper, Python: spoiled}, "make wasm"},
 		{"no module", wasm.Config{Helper: helper, Python: installed(t, []byte("ELF"))}, "make wasm"},
 		{"a module of another kind", wasm.Config{Helper: helper, Python: installed(t, []byte("\x00asm\x01\x00\x00\x00"))}, "make wasm"},
-		{"a cache for everybody", wasm.Config{Helper: helper, Python: good, Cache: foreign}, "chmod 700"},
+		{"a cache for everybody", wasm.Config{Helper: helper, Python: good, Cache: foreign}, "may reach it"},
 		{"a guest that crashes", wasm.Config{Helper: helper, Python: installed(t, module([]byte{0}))}, "crashed"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -205,7 +207,7 @@ func TestUnavailable(t *testing.T) {
 			if tt.config.Cache == "" {
 				tt.config.Cache = privateDir(t)
 			}
-			b := wasm.New(tt.config)
+			b := wasm.New(wasm.Here(tt.config))
 			defer b.Close()
 			_, err := b.Probe(t.Context())
 			if !errors.Is(err, backends.ErrUnavailable) || !strings.Contains(err.Error(), tt.want) {
@@ -271,7 +273,7 @@ func TestCodeGone(t *testing.T) {
 	if err != nil || len(guests) != 1 {
 		t.Fatalf("got %v and error %v, want one directory of guests' code", guests, err)
 	}
-	if err := os.RemoveAll(guests[0]); err != nil {
+	if err := wasmguest.RemoveTree(guests[0]); err != nil {
 		t.Fatal(err)
 	}
 	if got := runGuest(t, b, job.Limits{}, hold); got.outcome.Cause != backends.Exited || got.outcome.ExitCode != 7 {
