@@ -71,7 +71,7 @@ const cacheLayout = "2"
 
 // cacheKey tells programs, runtimes and machines apart.
 func cacheKey(program string) string {
-	return digest([]byte(cacheLayout + " " + program + " " + runtimeVersion() + " " + runtime.GOOS + "/" + runtime.GOARCH))[:32]
+	return digest([]byte(cacheLayout + " " + program + " " + wasmguest.RuntimeVersion() + " " + runtime.GOOS + "/" + runtime.GOARCH))[:32]
 }
 
 // verify compares what is there with the digests.

@@ -190,7 +190,7 @@ func (r *ready) close() error {
 }
 
 func (r *ready) capabilities() backends.Capabilities {
-	version := "wazero " + runtimeVersion()
+	version := "wazero " + wasmguest.RuntimeVersion()
 	caps := backends.Capabilities{
 		Offer: job.Offer{
 			Backend: Name, Version: version, Isolation: job.IsolationStrong,
