@@ -160,6 +160,7 @@ func closes(t *testing.T, s *suite) {
 	defer stop()
 	b := s.New(t)
 	running := make(chan struct{})
+	ran := sync.OnceFunc(func() { close(running) })
 	closed := make(chan error, 1)
 	go func() {
 		<-running
@@ -167,10 +168,11 @@ func closes(t *testing.T, s *suite) {
 	}()
 	sg := newStage(t, s, story{code: "import time\ntime.sleep(1000)"}, func(error) {})
 	task := sg.task(story{serve: func(sg *stage, ctx context.Context, channel io.ReadWriteCloser) error {
-		defer close(running)
+		defer ran()
 		return sg.host.greet(channel)
 	}}, &stream{})
 	outcome, err := b.Run(ctx, task)
+	ran() // a guest that was never started is served by nobody
 	if ctx.Err() != nil {
 		t.Errorf("Close did not end the guest within %v", patience)
 	}
