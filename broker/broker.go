@@ -41,7 +41,8 @@ type Config struct {
 
 	// HelloTimeout is how long a guest may take to say hello: 20 s.
 	HelloTimeout time.Duration
-	// WriteTimeout is how long a guest may take to read a frame: 10 s.
+	// WriteTimeout is how long a guest may take to read a frame, or each 64 KiB
+	// of a longer one: 10 s.
 	WriteTimeout time.Duration
 	// CallTimeout bounds one call: 30 s.
 	CallTimeout time.Duration

@@ -168,6 +168,34 @@ func TestBK32GuestThatDoesNotRead(t *testing.T) {
 	}
 }
 
+// A guest that takes a large frame slowly, as on a host whose processors others
+// have, takes it all the same.
+func TestGuestThatReadsSlowly(t *testing.T) {
+	t.Parallel()
+	const step, pause, timeout = 16 << 10, 100 * time.Millisecond, 5 * time.Second
+	size := step * int(timeout/pause) * 5 / 4
+	tools := &brokertest.Tools{}
+	tools.Add(t, "big.tool", "", func(broker.Request) *broker.Answer { return brokertest.Body(`"` + strings.Repeat("x", size) + `"`) })
+	b := begin(t, setup{tools: tools, grants: "big.tool", memory: true, cfg: broker.Config{WriteTimeout: timeout}})
+	b.Hello()
+	b.Call(1, "big.tool", `{}`)
+	tick := time.NewTicker(pause)
+	defer tick.Stop()
+	b.Conn.SetReadDeadline(time.Now().Add(5 * time.Minute))
+	body, err := broker.ReadFrame(readerFunc(func(p []byte) (int, error) {
+		<-tick.C
+		return b.Conn.Read(p[:min(len(p), step)])
+	}))
+	if err != nil || len(body) < size {
+		t.Fatalf("got %d bytes and error %v, want %d", len(body), err, size)
+	}
+	b.end(t)
+}
+
+type readerFunc func(p []byte) (int, error)
+
+func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
+
 func TestBK34Answers(t *testing.T) { // B26
 	t.Parallel()
 	huge := make([]byte, 100<<20)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -69,7 +70,12 @@ func (c *channel) read() ([]byte, error) {
 	return body, nil
 }
 
-// write sends one frame, and waits no longer than its patience.
+// writePiece is how much of a frame has to be taken within the channel's
+// patience. A guest that reads slowly, on a host whose processors others have,
+// is not one that does not read.
+const writePiece = 64 << 10
+
+// write sends one frame, and waits no longer than its patience for each piece.
 func (c *channel) write(body []byte) error {
 	frame, err := AppendFrame(make([]byte, 0, len(body)+frameHeader), body)
 	if err != nil {
@@ -78,15 +84,22 @@ func (c *channel) write(body []byte) error {
 	if c.bytesOut -= int64(len(frame)); c.bytesOut < 0 {
 		return fmt.Errorf("%w: too many bytes to the guest", errOverdrawn)
 	}
-	late, stop := c.limitWrite()
-	defer stop()
-	if _, err := c.rwc.Write(frame); err != nil {
-		if errors.Is(err, os.ErrDeadlineExceeded) || late() {
-			return errUnread
+	for piece := range slices.Chunk(frame, writePiece) {
+		if err := c.writeSome(piece); err != nil {
+			return err
 		}
-		return err
 	}
 	return nil
+}
+
+func (c *channel) writeSome(piece []byte) error {
+	late, stop := c.limitWrite()
+	defer stop()
+	_, err := c.rwc.Write(piece)
+	if err != nil && (errors.Is(err, os.ErrDeadlineExceeded) || late()) {
+		return errUnread
+	}
+	return err
 }
 
 // limitWrite bounds the next write: by a deadline where the channel has them,
