@@ -15,13 +15,13 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// How long a round of asking waits: for the first answer, for the next one,
-// and in all, which is also how long it waits for as many as the last round
-// had. A provider that misses it is asked again in the next round.
+// How long a round of asking waits: for another answer, and in all, which is
+// also how long it waits for the first and for as many as the last round had:
+// where there is no provider at all, the server says so at once. One that
+// misses a round is asked again in the next.
 const (
-	firstAnswer = 500 * time.Millisecond
-	nextAnswer  = 100 * time.Millisecond
-	lastAnswer  = 2 * time.Second
+	nextAnswer = 100 * time.Millisecond
+	lastAnswer = 2 * time.Second
 	// maxServices bounds how many answers one round takes.
 	maxServices = 4096
 )
@@ -106,11 +106,8 @@ func (c *Catalogue) collect(ctx context.Context) ([][]byte, error) {
 // that is due is waited for: who answered the last time may be slower than
 // another by more than there is between two answers.
 func (c *Catalogue) answerWait(have int) time.Duration {
-	switch {
-	case have < c.answered:
+	if have == 0 || have < c.answered {
 		return lastAnswer
-	case have == 0:
-		return firstAnswer
 	}
 	return nextAnswer
 }
