@@ -87,9 +87,7 @@ func eventually(t *testing.T, what string, holds func() bool) {
 // serve begins a conversation whose calls go over the network.
 func (n *network) serve(t *testing.T, grants string, cfg broker.Config) *bench {
 	t.Helper()
-	b := &bench{audit: &brokertest.Audit{}, attempt: brokertest.Attempt(t, grants, func(j *job.Job) {
-		j.Limits.ToolTime = job.Duration(time.Hour)
-	})}
+	b := &bench{audit: &brokertest.Audit{}, attempt: brokertest.Attempt(t, grants)}
 	cfg.Tools, cfg.Audit = n.Catalogue, b.audit
 	guest, host := brokertest.NewSocketGuest(t)
 	b.Guest = guest

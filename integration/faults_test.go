@@ -178,7 +178,7 @@ func TestADrainFinishesWhatRunsAndHandsBackTheRest(t *testing.T) {
 	if err := first.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	first.awaitEnd(t, 20*time.Second)
+	first.awaitEnd(t, 3*time.Minute)
 	if first.err != nil {
 		t.Errorf("the draining worker ended with %v:\n%s", first.err, first.stderr)
 	}

@@ -127,11 +127,15 @@ func startCommand(cmd *exec.Cmd) (*process, error) {
 			return p, nil
 		}
 		return nil, fmt.Errorf("worker ended before it was ready: %w\n%s", p.err, p.stderr)
-	case <-time.After(90 * time.Second):
+	case <-time.After(startPatience):
 		p.kill()
-		return nil, fmt.Errorf("worker is not ready after 90 s\n%s", p.stderr)
+		return nil, fmt.Errorf("worker is not ready after %s\n%s", startPatience, p.stderr)
 	}
 }
+
+// startPatience is for a worker with servers of its own, while other tests have
+// the processors.
+const startPatience = 5 * time.Minute
 
 // stop drains the worker and waits for its end.
 func (p *process) stop() {

@@ -35,7 +35,7 @@ func TestARollingRestartLosesAndRepeatsNothing(t *testing.T) {
 		if err := old.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 			t.Fatal(err)
 		}
-		old.awaitEnd(t, 30*time.Second)
+		old.awaitEnd(t, 3*time.Minute)
 		if old.err != nil {
 			t.Errorf("worker %d ended with %v, want a drain to the end:\n%s", i, old.err, old.stderr)
 		}
@@ -77,7 +77,7 @@ func TestADrainThatIsOutOfTimeCountsNoAttempt(t *testing.T) {
 		if err := w.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 			t.Fatal(err)
 		}
-		w.awaitEnd(t, 20*time.Second)
+		w.awaitEnd(t, 3*time.Minute)
 		w = next
 	}
 	r := s.await(t, id, 60*time.Second, "finished")

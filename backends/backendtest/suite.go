@@ -59,7 +59,7 @@ type Harness struct {
 }
 
 // patience bounds each run. It is no assertion: a story that needs it fails.
-const patience = 90 * time.Second
+const patience = 5 * time.Minute
 
 // secretName is the variable of the host that no guest may see, and
 // secretValue what it holds.

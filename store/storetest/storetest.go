@@ -37,7 +37,7 @@ const EnvURL = "AIRLOCK_TEST_POSTGRES"
 const (
 	// templateLock serialises test binaries that share a server.
 	templateLock = 4801_0003
-	setupTimeout = 2 * time.Minute
+	setupTimeout = 5 * time.Minute
 	// connections let the workers of many tests share a server.
 	connections = 500
 )
