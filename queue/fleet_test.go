@@ -16,7 +16,7 @@ import (
 func TestWorkersComeAndGo(t *testing.T) {
 	t.Parallel()
 	srv := natstest.Start(t)
-	q := open(t, srv, queue.Config{WorkerTTL: 2 * time.Second})
+	q := open(t, srv, queue.Config{WorkerTTL: 10 * time.Second})
 	ctx := testContext(t)
 	w1, w2 := presence("w1", offer("docker")), presence("w2", offer("bubblewrap"))
 	w2.Unavailable, w2.Labels = map[string]string{"wasm": "why"}, map[string]string{"zone": "x"}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 
@@ -38,7 +37,7 @@ func TestLongAnswersComeInParts(t *testing.T) {
 	if stored := storedOutputs(t, ctx, js); stored != 0 {
 		t.Errorf("got %d stored parts of an answer that was sent in parts, want none", stored)
 	}
-	reply, err := nc.Request("control.a.big", []byte("null"), 30*time.Second)
+	reply, err := nc.Request("control.a.big", []byte("null"), patience)
 	must(t, err)
 	if len(reply.Data) != 0 || reply.Header.Get("Airlock-Blob") == "" {
 		t.Errorf("got %d bytes and headers %v for a question that asks for no parts, want a blob", len(reply.Data), reply.Header)

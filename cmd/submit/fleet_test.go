@@ -122,9 +122,7 @@ func (f *fleet) keepAdvertised(ctx context.Context) {
 
 func (f *fleet) advertise() {
 	f.t.Helper()
-	if err := f.present(context.Background()); err != nil {
-		f.t.Fatalf("advertise: %v", err)
-	}
+	eventually(f.t, "the worker's show", func() bool { return f.present(context.Background()) == nil })
 }
 
 func (f *fleet) present(ctx context.Context) error {

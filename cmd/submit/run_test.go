@@ -308,7 +308,7 @@ func TestRunWithoutQueue(t *testing.T) {
 	f.submit("workers", "--timeout", "500ms").want(t, codeAirlock).wantIn(t, "stderr", "start a worker")
 	// A worker that starts meanwhile is waited for.
 	done := make(chan ended)
-	go func() { done <- f.submit("workers", "--timeout", "30s") }()
+	go func() { done <- f.submit("workers", "--timeout", "2m") }()
 	newFleet(t, fleetConfig{server: server})
 	(<-done).want(t, codeOK)
 }

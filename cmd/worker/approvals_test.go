@@ -38,7 +38,7 @@ const rules = `{"rules": [
 
 func startAsked(t *testing.T) *asked {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute) // the end needs it too
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute) // the end needs it too
 	t.Cleanup(cancel)
 	srv := natstest.Start(t)
 	a := &asked{t: t, srv: srv, ctx: ctx, postgresURL: storetest.URL(t)}
@@ -87,7 +87,7 @@ func (a *asked) attach(role, tenant string) *queue.Queue {
 // waiting submits a job whose call waits, and returns both.
 func (a *asked) waiting(code string) (*job.Job, job.Approval) {
 	a.t.Helper()
-	j := prepared(a.t, &job.Job{Code: code, Limits: job.Limits{Wall: job.Duration(20 * time.Second)}})
+	j := prepared(a.t, &job.Job{Code: code, Limits: job.Limits{Wall: job.Duration(time.Minute)}})
 	if _, err := a.submitter.Submit(a.ctx, j, queue.SubmitOptions{}); err != nil {
 		a.t.Fatal(err)
 	}

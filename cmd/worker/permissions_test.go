@@ -24,7 +24,7 @@ import (
 // permissions of its role: what is refused to any of them fails the test.
 func TestTheWholePathWithPermissions(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	srv := natstest.Start(t)
 	secrets := t.TempDir()

@@ -22,7 +22,7 @@ import (
 // TestTheTraceOfAWorkerIsWholeAfterSIGTERM runs one job through a whole worker.
 func TestTheTraceOfAWorkerIsWholeAfterSIGTERM(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	srv, path := natstest.Start(t), filepath.Join(t.TempDir(), "trace.json")
 	cfg := &config{}

@@ -69,7 +69,7 @@ func (p *printed) after(word string) string {
 func startWatched(t *testing.T, collector string) *watched {
 	t.Helper()
 	// The test's own ends before the clean-up, which is to be orderly.
-	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	t.Cleanup(cancel)
 	w := &watched{t: t, ctx: ctx, parents: make(chan string, 100)}
 	srv, postgres := natstest.Start(t), storetest.URL(t)

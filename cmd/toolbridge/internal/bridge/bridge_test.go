@@ -391,7 +391,7 @@ func TestTheEndOfACallReachesTheServer(t *testing.T) {
 		code    string
 	}{
 		"cancelled":         {job.Duration(patience), true, provider.CodeCancelled},
-		"its own time over": {job.Duration(time.Second), false, provider.CodeDeadline},
+		"its own time over": {job.Duration(5 * time.Second), false, provider.CodeDeadline},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
