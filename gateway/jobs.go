@@ -226,17 +226,16 @@ func queryBool(r *request, name string) (bool, error) {
 func (g *Gateway) runOne(ctx context.Context, j *job.Job, opt options) (Receipt, error) {
 	waiting, done := g.waiters.add(j.Tenant, j.ID)
 	defer func() { done() }()
-	taken, err := g.submit(ctx, j, opt.park)
+	receipt, err := g.accept(ctx, j, opt)
 	if err != nil {
-		return Receipt{}, err
-	}
-	receipt := Receipt{ID: taken.Job, Lane: taken.Lane, Known: taken.Known}
-	if err := g.register(ctx, j.Tenant, taken.Job, opt.callback); err != nil {
+		if ctx.Err() != nil && opt.leash {
+			g.letGo(ctx, j.Tenant, j.ID) // the queue may have it all the same
+		}
 		return receipt, err
 	}
-	if taken.Known {
+	if receipt.Known {
 		done()
-		waiting, done = g.waiters.add(j.Tenant, taken.Job)
+		waiting, done = g.waiters.add(j.Tenant, receipt.ID)
 		waiting.news <- nil // it may have ended: look
 	}
 	if opt.wait == 0 {
@@ -246,9 +245,18 @@ func (g *Gateway) runOne(ctx context.Context, j *job.Job, opt options) (Receipt,
 	defer cancel()
 	receipt.Result, err = g.await(limited, waiting)
 	if ctx.Err() != nil && opt.leash && receipt.Result == nil {
-		g.letGo(ctx, j.Tenant, taken.Job)
+		g.letGo(ctx, j.Tenant, receipt.ID)
 	}
 	return receipt, err
+}
+
+// accept puts a job into the queue and keeps its callback.
+func (g *Gateway) accept(ctx context.Context, j *job.Job, opt options) (Receipt, error) {
+	taken, err := g.submit(ctx, j, opt.park)
+	if err != nil {
+		return Receipt{}, err
+	}
+	return Receipt{ID: taken.Job, Lane: taken.Lane, Known: taken.Known}, g.register(ctx, j.Tenant, taken.Job, opt.callback)
 }
 
 // letGo cancels a job that nobody waits for any more.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -183,6 +184,37 @@ func TestAClientThatLeaves(t *testing.T) {
 		t.Errorf("got %+v, %v, want the other still running", record, err)
 	}
 	must(t, w.queue.Cancel(t.Context(), "default", queue.CancelTarget{Job: stays}))
+}
+
+// TestAClientThatLeavesBeforeItsReceipt: a worker may have begun before the
+// gateway hears that the queue took the job.
+func TestAClientThatLeavesBeforeItsReceipt(t *testing.T) {
+	t.Parallel()
+	began := make(chan job.ID, 1000)
+	w := start(t, setUp{play: func(w *world, ctx context.Context, d job.Delivery) {
+		began <- d.Job.ID
+		w.play(ctx, d)
+	}})
+	for range 20 {
+		id := job.NewID()
+		ctx, cancel := context.WithCancel(t.Context())
+		left := make(chan struct{})
+		go func() {
+			defer close(left)
+			req := httptest.NewRequestWithContext(ctx, http.MethodPost, "/v1/jobs?wait=1m&cancel_on_disconnect", strings.NewReader(fmt.Sprintf(`{"id": %q, "code": "sleep"}`, id)))
+			req.Header.Set("Content-Type", "application/json")
+			req.Host = "localhost"
+			w.gw.ServeHTTP(httptest.NewRecorder(), req)
+		}()
+		for <-began != id { // one of before came again
+		}
+		cancel()
+		<-left
+		eventually(t, "its job is cancelled", func() bool {
+			record, err := w.store.Job(t.Context(), "default", id)
+			return err == nil && record.Status == job.StatusCancelled
+		})
+	}
 }
 
 func TestQuotaAndRoom(t *testing.T) {
