@@ -107,9 +107,9 @@ type End struct {
 
 // batchEndsSQL leaves out, unless asked for all, ends that one of an earlier
 // time may still come before: a transaction's time is when it began, and it is
-// seen when it has ended. Who writes has a transaction id; who began a second
-// ago and has none does not write. One that has stood for a minute will not
-// hold all up.
+// seen when it has ended. Who writes has a transaction id; who began 10 s ago and
+// has none does not write, since no statement of ours takes so long. One that has
+// stood for a minute will not hold all up.
 const batchEndsSQL = `
 	SELECT j.id, j.ended_at, j.key, j.status, j.attempt, a.error_type, substring(a.error_message FROM 1 FOR 1000)
 	FROM jobs j
@@ -118,7 +118,7 @@ const batchEndsSQL = `
 	    AND ($5 OR j.ended_at < least(now() - interval '1 second', greatest(now() - interval '1 minute', (
 	        SELECT coalesce(min(xact_start), now())
 	        FROM pg_stat_activity
-	        WHERE datname = current_database() AND backend_xid IS NOT NULL))))
+	        WHERE datname = current_database() AND (backend_xid IS NOT NULL OR xact_start > now() - interval '10 seconds')))))
 	ORDER BY j.ended_at, j.id
 	LIMIT $6`
 
