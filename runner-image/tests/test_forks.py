@@ -1,7 +1,9 @@
 """The parts of the fork server that need no rights of their own. The rest is tested in backends/forkserver."""
 
+import ctypes
 import errno
 import json
+import mmap
 import os
 import socket
 import subprocess
@@ -13,7 +15,7 @@ import support
 if sys.platform != "linux":
     raise unittest.SkipTest("the fork server needs Linux")
 
-from airlock_guest.forks import kernel, template
+from airlock_guest.forks import kernel, room, template, text
 from airlock_guest.forks.control import Control
 
 
@@ -96,6 +98,90 @@ class KernelTest(unittest.TestCase):
     def test_bad_filter_is_refused(self) -> None:
         with self.assertRaisesRegex(OSError, "seccomp"):
             kernel.Filter(b"").install()
+
+
+class TextTest(unittest.TestCase):
+    def test_huge_pages_are_those_covered_completely(self) -> None:
+        huge = 2 << 20
+        for parts, whole in (
+            ([], []),
+            ([(4096, huge)], []),
+            ([(0, huge)], [(0, huge)]),
+            ([(4096, huge), (huge, 3 * huge + 4096)], [(huge, 3 * huge)]),
+            ([(huge + 4096, 2 * huge), (0, huge + 4096)], [(0, 2 * huge)]),
+            ([(0, huge - 4096), (huge, 2 * huge)], [(huge, 2 * huge)]),
+        ):
+            with self.subTest(parts):
+                self.assertEqual(text._whole(parts), whole)
+
+    def test_only_what_nobody_writes_to_is_found(self) -> None:
+        base = kernel.base_of(ctypes.pythonapi.Py_Initialize)
+        found = text._read_only(base)
+        self.assertEqual(found[0][0], base)
+        self.assertTrue(any(start <= ctypes.cast(ctypes.pythonapi.Py_Initialize, ctypes.c_void_p).value < end for start, end in found))
+        with open("/proc/self/maps") as file:
+            for line in file:
+                bounds, rights = line.split()[:2]
+                start, end = (int(bound, 16) for bound in bounds.split("-"))
+                if "w" in rights:
+                    self.assertFalse([part for part in found if part[0] < end and start < part[1]], line)
+        self.assertEqual(text._read_only(ctypes.addressof(ctypes.create_string_buffer(64))), [])
+
+    def test_the_program_goes_on_from_huge_pages(self) -> None:
+        found = in_template(
+            "from airlock_guest.forks import text\nmoved = text.enlarge()\nimport ctypes, hashlib, decimal\n"
+            "at = ctypes.cast(ctypes.pythonapi.Py_Initialize, ctypes.c_void_p).value\n"
+            "places = [l for l in open('/proc/self/maps') if any(s <= int(l.split('-')[0], 16) < e for s, e in"
+            " text._whole(text._read_only(text.kernel.base_of(ctypes.pythonapi.Py_Initialize))))]\n"
+            "print(json.dumps([moved, [l.split()[1] for l in places], str(decimal.Decimal(2).sqrt())[:4],"
+            " len([l for l in open('/proc/self/smaps') if l.startswith('AnonHugePages') and int(l.split()[1])])]))"
+        )
+        moved, rights, root, huge = found  # type: ignore[misc]
+        self.assertEqual(root, "1.41")
+        if not moved and not _gives_huge_pages():
+            self.skipTest("this system gives no huge pages")
+        self.assertTrue(moved and moved % (2 << 20) == 0, moved)
+        self.assertEqual(set(rights), {"r-xp"})
+        self.assertTrue(huge)
+
+    def test_what_cannot_be_replaced_stays(self) -> None:
+        size = 2 << 20
+        memory = mmap.mmap(-1, 2 * size)
+        memory[:4] = b"stay"
+        start = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+        with self.assertRaisesRegex(OSError, "mmap|madvise|collapse|mremap"):
+            kernel.replace_with_huge(start + 1, size, size)
+        self.assertEqual(memory[:4], b"stay")
+
+
+def _gives_huge_pages() -> bool:
+    size = 2 << 20
+    memory = mmap.mmap(-1, 2 * size)
+    start = (ctypes.addressof(ctypes.c_char.from_buffer(memory)) + size - 1) & -size
+    try:
+        kernel.replace_with_huge(start, size, size)
+    except OSError:
+        return False
+    return True
+
+
+class RoomTest(unittest.TestCase):
+    # How far from each other the first blocks of two pools of each size are, and chunks that are asked for in turn.
+    SEEN = (
+        "import ctypes\nfrom airlock_guest.forks import kernel, room\ntemplate._import([])\n"
+        "def seen():\n"
+        "    heads = [id(room._block(size, 1000)) % room._POOL < room._HEAD for size in range(48, 513, 16)]\n"
+        "    chunks = [kernel._malloc(3000) for _ in range(8)]\n"
+        "    return [sum(heads), [b - a for a, b in zip(chunks, chunks[1:])]]\n"
+    )
+
+    def test_what_comes_next_lies_side_by_side(self) -> None:
+        holes = "for chunk in [kernel._malloc(3000) for _ in range(20)][::2]: kernel._free(chunk)\n"
+        found = in_template(self.SEEN + holes + "kept = room.fill()\nprint(json.dumps([len(kept), *seen()]))")
+        kept, heads, steps = found  # type: ignore[misc]
+        self.assertGreater(kept, 100)
+        self.assertGreater(heads, 20)  # of 30; the others are what the test itself holds
+        self.assertEqual(steps, [3008] * 7)
 
 
 class TemplateTest(unittest.TestCase):

@@ -6,6 +6,8 @@
     fresh      gives that guest the state of an interpreter that has just been started
     kernel     the system calls that Python lacks
     rehearsal  runs jobs in the template, so that guests find done what the first of them would do
+    text       the interpreter's program on huge pages, which forks inherit whole
+    room       the template's memory without holes, so that forks take pages side by side
     control    what is said between the worker, the template and its slots
 
 Unlike the rest of this package these modules are trusted: they run before a guest is one, none of them ever holds a

@@ -30,6 +30,9 @@ _PR_CAP_AMBIENT = 47
 _PR_CAP_AMBIENT_CLEAR_ALL = 4
 _SECCOMP_MODE_FILTER = 2
 _CAPABILITIES_V3 = 0x20080522
+_MADV_HUGEPAGE = 14
+_MADV_COLLAPSE = 25
+_MREMAP_MAYMOVE_FIXED = 3
 _SYS_CLOSE_RANGE = 436  # on every architecture
 _SYS_PIDFD_OPEN = 434
 
@@ -51,6 +54,14 @@ _capset = _function("capset", ctypes.c_void_p, ctypes.c_void_p)
 _syscall = _function("syscall", _long, _ulong, _ulong, _ulong, result=_long)
 _fork = _function("fork")
 _clone = _function("clone", ctypes.c_void_p, ctypes.c_void_p, _int, ctypes.c_void_p)
+_mmap = _function("mmap", ctypes.c_void_p, _ulong, _int, _int, _int, _long, result=ctypes.c_void_p)
+_munmap = _function("munmap", ctypes.c_void_p, _ulong)
+_mprotect = _function("mprotect", ctypes.c_void_p, _ulong, _int)
+_madvise = _function("madvise", ctypes.c_void_p, _ulong, _int)
+_mremap = _function("mremap", ctypes.c_void_p, _ulong, _ulong, _int, ctypes.c_void_p, result=ctypes.c_void_p)
+_malloc = _function("malloc", _ulong, result=ctypes.c_void_p)
+_free = _function("free", ctypes.c_void_p, result=None)
+_dladdr = _function("dladdr", ctypes.c_void_p, ctypes.c_void_p)
 _pause = ctypes.cast(_libc.pause, ctypes.c_void_p)
 
 
@@ -134,6 +145,56 @@ def drop_capabilities() -> None:
 def immortalise(thing: object) -> None:
     """Has an object never be freed: that would write to every page that it is on, and copy them in a fork."""
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(thing))
+
+
+def base_of(function: "ctypes._FuncPointer") -> int:
+    """Returns where the program or library is loaded that has the function."""
+    # Dl_info: the file's name, the base, the nearest symbol's name and address.
+    found = (ctypes.c_void_p * 4)()
+    if not _dladdr(ctypes.cast(function, ctypes.c_void_p), found):
+        raise OSError("dladdr: no such function")
+    return found[1] or 0
+
+
+def replace_with_huge(start: int, length: int, alignment: int) -> None:
+    """Puts a copy on huge pages, read-only and executable, in the place of what lies there, which nobody may write to.
+
+    Whatever fails does so before anything is replaced.
+    """
+    room = _mmap(None, length + alignment, mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, -1, 0)
+    if room in (None, ctypes.c_void_p(-1).value):
+        _check(-1, "mmap")
+    copy = (room + alignment - 1) & -alignment
+    try:
+        _check(_madvise(copy, length, _MADV_HUGEPAGE), "madvise")
+        ctypes.memmove(copy, start, length)
+        # They are huge already where the kernel gives such pages on a touch; this does it, or says no, everywhere.
+        _check(_madvise(copy, length, _MADV_COLLAPSE), "collapse")
+        _check(_mprotect(copy, length, mmap.PROT_READ | mmap.PROT_EXEC), "mprotect")
+        if _mremap(copy, length, length, _MREMAP_MAYMOVE_FIXED, start) != start:
+            _check(-1, "mremap")
+    finally:
+        _munmap(room, length + alignment)
+
+
+# The C library maps what is larger.
+_LARGEST_CHUNK = 100 << 10
+_MOST_CHUNKS = 5_000
+
+
+def fill_heap(smallest: int) -> None:
+    """Takes the chunks that lie free between others, from the largest to the smallest, and never gives them back."""
+    size = _LARGEST_CHUNK
+    while size > smallest:
+        before = _malloc(size)
+        for _ in range(_MOST_CHUNKS):
+            chunk = _malloc(size)
+            if chunk is None or before is None or 0 < chunk - before <= size + 32:
+                break  # they follow one another, at the end of the heap
+            before = chunk
+        _free(chunk)
+        _free(before)
+        size = size * 3 // 4 if size > 4 << 10 else size - 16
 
 
 class Filter:

@@ -9,7 +9,7 @@ import sys
 
 from .. import code, run, workspace
 from ..wire import Channel
-from . import fresh, kernel, rehearsal
+from . import fresh, kernel, rehearsal, room, text
 from .control import Control
 from .slot import Slot
 
@@ -59,6 +59,7 @@ _WARM_ROUNDS = 4
 def serve() -> "Ahead":
     """Forks slots as the worker asks for them. Returns in a guest, and only there, what it has for its job."""
     order = _read_order()
+    text.enlarge()
     program = kernel.Filter(bytes.fromhex(order["filter"]))
     _import(order["modules"])
     _warm_up()
@@ -74,6 +75,7 @@ def serve() -> "Ahead":
         kernel.immortalise(thing)
     gc.disable()
     gc.collect()
+    kernel.immortalise(room.fill())
     gc.freeze()  # or each collection of a guest's would copy the template's memory, 4 to 23 ms
     control.send({"ready": True})
     while True:
