@@ -85,7 +85,7 @@ func (r *report) cpuTable() section {
 	s := section{
 		title: "Processor time of a job, by process, in ms",
 		note: "NATS is embedded in the worker's process. Guests is what their control groups counted, or of forks by hand their own processes. Sandboxes are the worker's other children, as far as they were waited for: " +
-			"with forkserver that includes the guests, with bubblewrap and docker it does not. Machine is all that was used meanwhile, by whomever: the kernel's own threads, " +
+			"nobody waits for forkserver's slots, nor do groups count what a parked guest took until its job came, so that with forkserver 1 to 1.5 ms of a job are only the machine's. Machine is all that was used meanwhile, by whomever: the kernel's own threads, " +
 			"a container engine, and what was started by hand are only there.",
 		head: table.Row{"what", "worker", "Postgres", "sandboxes", "guests", "submit", "machine"},
 	}
