@@ -124,6 +124,10 @@ secrets: ## make the deployment's passwords in ./secrets
 wasm: ## build the Python for WebAssembly into bin/wasm, in 4 minutes; nothing when it is current
 	@dev/wasm.sh
 
+.PHONY: wine-check
+wine-check: ## run the wasm backend's tests for Windows under Wine, which it installs, saying so
+	@dev/wine.sh
+
 .PHONY: compose-config
 compose-config: ## have Compose check docker-compose.yml
 	@dev/compose.sh --profile submit config -q

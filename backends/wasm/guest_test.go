@@ -51,7 +51,7 @@ type said struct {
 // runGuest runs a guest whose conversation this package's host holds.
 func runGuest(t *testing.T, b backends.Backend, limits job.Limits, serve func(context.Context, io.ReadWriteCloser) error) *said {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	got := &said{}
 	var err error

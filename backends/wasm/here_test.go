@@ -3,10 +3,14 @@ package wasm_test
 import (
 	"os"
 	"testing"
+	"time"
 
 	"airlock/backends/internal/wasmguest"
 	"airlock/backends/wasm"
 )
+
+// patience is how long a guest may take that is not about time.
+const patience = 5 * time.Minute
 
 // tempDir is as T.TempDir, and can be removed under Wine too.
 func tempDir(t testing.TB) string {

@@ -161,6 +161,9 @@ func (r *ready) imageIn(ctx context.Context, program *os.File, walls syscall.Sys
 	cmd.SysProcAttr = &walls
 	files := []*os.File{null, order.file, program, r.stdlib, r.image, ledger.file, null, r.code}
 	err = guestproc.RunHelper(cmd, files, imageBounds(r.config), func() error { order.give(); return nil })
+	if err != nil && ctx.Err() != nil {
+		return context.Cause(ctx) // a process that we killed says nothing else
+	}
 	if err != nil {
 		return fmt.Errorf("%w: %s", err, job.Printable(said.String(), 300))
 	}

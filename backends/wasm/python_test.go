@@ -31,7 +31,7 @@ type ran struct {
 // runPython runs code without tools.
 func runPython(t testing.TB, b backends.Backend, code string, limits job.Limits) *ran {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	got := &ran{}
 	var err error

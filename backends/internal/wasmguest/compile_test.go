@@ -31,7 +31,12 @@ func TestCheckKept(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			file := filepath.Join(t.TempDir(), "code")
+			dir, err := os.MkdirTemp("", "airlock-test-") // T.TempDir's cannot be removed under Wine
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer wasmguest.RemoveTree(dir)
+			file := filepath.Join(dir, "code")
 			if err := os.WriteFile(file, []byte("actual"), 0o600); err != nil {
 				t.Fatal(err)
 			}
