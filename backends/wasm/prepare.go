@@ -164,6 +164,9 @@ func (r *ready) imageIn(ctx context.Context, program *os.File, walls syscall.Sys
 	if err != nil && ctx.Err() != nil {
 		return context.Cause(ctx) // a process that we killed says nothing else
 	}
+	if err != nil && said.String() == "" {
+		return err
+	}
 	if err != nil {
 		return fmt.Errorf("%w: %s", err, job.Printable(said.String(), 300))
 	}
