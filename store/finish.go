@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -15,8 +16,17 @@ var finishShape = join(fenceShape, resultShape)
 
 // finishSQL ends the jobs whose newest attempt is the row's and still holds
 // them. The row of an attempt changes only if the row of its job did. A result
-// that calls led to is not taken while the end of one is missing.
-var finishSQL = `
+// that calls led to is not taken while the end of one is missing; the statement
+// for results that none led to does not look, which takes a twentieth off.
+var finishSQL = map[bool]string{
+	false: finishStatement(""),
+	true: finishStatement(`
+        AND (r.tool_calls = 0 OR r.status = 'infra_error' OR NOT EXISTS (
+            SELECT FROM tool_calls c WHERE c.job = r.job AND c.attempt = r.number AND c.state = 'started'))`),
+}
+
+func finishStatement(complete string) string {
+	return `
 WITH r AS (
     SELECT * FROM ` + finishShape.source() + `
 ), ended AS (
@@ -24,9 +34,7 @@ WITH r AS (
         state = CASE r.status WHEN 'infra_error' THEN 'dead' ELSE 'finished' END,
         status = r.status, ended_at = now(), ended_by = r.number, lease_until = NULL, publish_due = NULL
     FROM r
-    WHERE jobs.id = r.job AND jobs.attempt = r.number AND jobs.state = 'running' AND jobs.worker = r.worker
-        AND (r.tool_calls = 0 OR r.status = 'infra_error' OR NOT EXISTS (
-            SELECT FROM tool_calls c WHERE c.job = r.job AND c.attempt = r.number AND c.state = 'started'))
+    WHERE jobs.id = r.job AND jobs.attempt = r.number AND jobs.state = 'running' AND jobs.worker = r.worker` + complete + `
     RETURNING jobs.id
 ), told AS (
     INSERT INTO announcements (job, ended_at)
@@ -38,6 +46,7 @@ FROM r
 JOIN ended ON ended.id = r.job
 WHERE attempts.job = r.job AND attempts.number = r.number
 RETURNING attempts.job`
+}
 
 // finishItem is one result on its way through the committer.
 type finishItem struct {
@@ -111,7 +120,8 @@ func (s *Store) commitFinishes(ctx context.Context, items []*finishItem) error {
 			files = append(files, item.files...)
 			rows[i], byID[item.attempt.Job.ID] = item.row, item
 		}
-		batch.Queue(finishSQL, finishShape.arrays(rows)...).Query(func(rows pgx.Rows) error {
+		called := slices.ContainsFunc(round, func(f *finishItem) bool { return f.result.ToolCalls > 0 })
+		batch.Queue(finishSQL[called], finishShape.arrays(rows)...).Query(func(rows pgx.Rows) error {
 			return eachID(rows, func(id job.ID) { byID[id].done = true })
 		})
 		if len(files) > 0 {
