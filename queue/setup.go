@@ -19,6 +19,9 @@ const (
 	// dedupeWindow only guards the retries of one publish, which give up
 	// after publishPatience; uniqueness of a job is the database's.
 	dedupeWindow = 2 * time.Minute
+	// queuedDedupe is next to none: what QUEUED is sent is what JOBS has taken, once.
+	// The ids of two minutes took 19 MiB of a server's memory at 2,500 jobs/s.
+	queuedDedupe = time.Second
 	// queuedAge bounds QUEUED when nobody records. Every job is recorded
 	// again when it is claimed, so that nothing is lost with it.
 	queuedAge  = 7 * 24 * time.Hour
@@ -92,7 +95,7 @@ func (q *Queue) queuedStream() jetstream.StreamConfig {
 		Name: streamQueued, Description: "Airlock: jobs that entered the queue and are not yet recorded",
 		Subjects:  []string{prefixQueued + ".*.*.*"},
 		Retention: jetstream.WorkQueuePolicy, Storage: q.storage(),
-		Discard: jetstream.DiscardOld, MaxAge: queuedAge, Duplicates: dedupeWindow,
+		Discard: jetstream.DiscardOld, MaxAge: queuedAge, Duplicates: queuedDedupe,
 		RePublish: &jetstream.RePublish{Source: prefixQueued + ".>", Destination: prefixBell + ".>", HeadersOnly: true},
 	}
 }

@@ -36,7 +36,7 @@ func processRows() []Group {
 			acted("IC7", "watches files by inotify and fanotify"),
 			acted("IC8", "uses userfaultfd"),
 			moot("IC9", "times the processor, caches and disks that it shares with a neighbour", "not defended: give tenants who must not time each other hosts of their own"),
-			moot("IC10", "uses global named objects of Windows or services of macOS", "no backend of those systems yet"),
+			moot("IC10", "uses global named objects of Windows or services of macOS", "the only backend there is wasm, whose guests cannot name them"),
 		}},
 		{"XJ", "From one job to the next", []Row{
 			acted("XJ1", "leaves changed modules and builtins").also("backends.TestParkedGuestsServeOneJobEach"),

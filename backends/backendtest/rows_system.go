@@ -16,7 +16,7 @@ func systemRows() []Group {
 			acted("PV11", "calls by the numbers of another architecture").also("backends/internal/seccomp.TestForeignArchitectureIsKilled", "backends/internal/seccomp.TestX32IsKilled"),
 			acted("PV12", "makes a call that is newer than the filter"),
 			acted("PV14", "takes back no_new_privs, names a tracer, changes its memory's layout"),
-			moot("PV16", "opens processes, tokens and the registry of Windows", "no backend of Windows yet"),
+			moot("PV16", "opens processes, tokens and the registry of Windows", "the only backend there is wasm, whose guests cannot name them"),
 			moot("PV17", "uses services, events and tools of macOS", "no backend of macOS yet"),
 		}},
 		{"KS", "The kernel's surface, and the guest's posture", []Row{
