@@ -5,10 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"strings"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"airlock/job"
@@ -25,7 +27,8 @@ const (
 	// leastBucket holds a fleet's lanes and workers.
 	leastBucket = 128 * job.KiB
 
-	othersPatience = 2 * time.Second
+	// othersPatience is with another worker that makes no step.
+	othersPatience = 10 * time.Second
 	othersAgain    = 20 * time.Millisecond
 )
 
@@ -51,11 +54,12 @@ func share(stream string, size int64) int64 {
 // setting up at once, of which the first to be done decides.
 func (q *Queue) setUpOn(ctx context.Context, replicas int) error {
 	refused := false // what is there does not fit
-	for size := int64(mostRoom); ; size = less(size) {
+	for size := int64(mostRoom); ; {
 		bounds, whole, err := q.awaitBounds(ctx)
 		if err != nil {
 			return err
 		}
+		first := len(bounds) == 0
 		whole = whole && !refused
 		if !whole {
 			clear(bounds)
@@ -64,7 +68,10 @@ func (q *Queue) setUpOn(ctx context.Context, replicas int) error {
 			bounds[streamJobs] = q.cfg.MaxBytes
 		}
 		if !whole {
-			err = q.probeRoom(ctx, replicas, bounds, size)
+			err = q.probeRoom(ctx, replicas, bounds, size, first)
+		}
+		if errors.Is(err, errNotFirst) {
+			continue
 		}
 		if err == nil {
 			err = q.setUpWithin(ctx, replicas, bounds, size)
@@ -73,33 +80,59 @@ func (q *Queue) setUpOn(ctx context.Context, replicas int) error {
 		if !noRoom(err) {
 			return err
 		}
-		if less(size) < int64(leastRoom) {
+		if size = less(size); size < int64(leastRoom) {
 			return fmt.Errorf("%w: the server's store is too small for a queue: give it more, or say --queue-size", err)
 		}
 	}
 }
 
-// awaitBounds gives another worker that is setting up a moment to be done.
+// errNotFirst: another worker began to set up just now.
+var errNotFirst = errors.New("another worker is setting up the queue")
+
+// awaitBounds gives another worker that is setting up a moment to be done, from
+// each of its steps on.
 func (q *Queue) awaitBounds(ctx context.Context) (bounds map[string]int64, whole bool, err error) {
-	giveUp := time.Now().Add(othersPatience/8 + rand.N(othersPatience))
+	patience := othersPatience/8 + rand.N(othersPatience)
+	giveUp := time.Now().Add(patience)
 	for {
+		before := bounds
 		bounds, err = q.bounds(ctx)
 		whole = len(bounds) == len(q.streamConfigs())
 		if err != nil || whole || len(bounds) == 0 || time.Now().After(giveUp) || pause(ctx, othersAgain) != nil {
 			return bounds, whole, err
 		}
+		if !maps.Equal(before, bounds) {
+			giveUp = time.Now().Add(patience)
+		}
 	}
 }
 
 // probeRoom has JOBS alone take for a moment what all of them will: a cluster
-// hears of what its servers have reserved a while later only.
-func (q *Queue) probeRoom(ctx context.Context, replicas int, bounds map[string]int64, size int64) error {
+// hears of what its servers have reserved a while later only. Who is first makes
+// JOBS, and all others leave the rest to him: a server whose streams are changed
+// by several at once miscounts what it has reserved, and then has room for
+// nothing.
+func (q *Queue) probeRoom(ctx context.Context, replicas int, bounds map[string]int64, size int64, first bool) error {
 	jobs := q.jobsStream()
 	jobs.Replicas = replicas
 	for _, cfg := range q.streamConfigs() {
 		jobs.MaxBytes += bound(cfg.Name, bounds, size)
 	}
-	return q.makeStream(ctx, jobs)
+	if !first {
+		return q.makeStream(ctx, jobs)
+	}
+	jobs.Description = "Airlock: being set up, " + nats.NewInbox() // what is the same may be made twice
+	err := q.insist(ctx, func(ctx context.Context) error {
+		_, err := q.js.CreateStream(ctx, jobs)
+		return err
+	})
+	if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
+		return errNotFirst
+	}
+	if err != nil {
+		return streamError(jobs, err)
+	}
+	return nil
 }
 
 func bound(stream string, bounds map[string]int64, size int64) int64 {
@@ -151,9 +184,13 @@ func (q *Queue) makeStream(ctx context.Context, cfg jetstream.StreamConfig) (err
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("set up stream %s with %d replicas and %s: %w", cfg.Name, cfg.Replicas, job.Size(cfg.MaxBytes), err)
+		return streamError(cfg, err)
 	}
 	return nil
+}
+
+func streamError(cfg jetstream.StreamConfig, err error) error {
+	return fmt.Errorf("set up stream %s with %d replicas and %s: %w", cfg.Name, cfg.Replicas, job.Size(cfg.MaxBytes), err)
 }
 
 // noRoom knows the refusals of one server and of a cluster.

@@ -42,9 +42,12 @@ func lives() []story {
 		{
 			name: "a guest that goes on after Serve returned is not killed for it",
 			code: "import os\nos.write(1, b'on')\nos._exit(5)",
-			serve: func(s *stage, _ context.Context, channel io.ReadWriteCloser) error {
+			serve: func(s *stage, ctx context.Context, channel io.ReadWriteCloser) error {
 				err := s.host.greet(channel)
-				<-s.stdout.first
+				select {
+				case <-s.stdout.first:
+				case <-ctx.Done():
+				}
 				return err
 			},
 			check: all(exited(5), stdout("on")),

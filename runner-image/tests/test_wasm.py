@@ -232,7 +232,7 @@ class MissingTest(unittest.TestCase):
             with self.subTest(code):
                 ended = run(code)
                 self.assertEqual(ended.error["type"], kind)
-                self.assertRegex(ended.error["message"], "in the wasm backend: .*use a worker with another backend")
+                self.assertRegex(ended.error["message"], "in the wasm backend: .*require another backend")
 
     def test_a_thread_that_failed_is_no_more_to_wait_for(self) -> None:
         code = """
