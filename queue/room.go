@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"airlock/job"
@@ -54,12 +53,13 @@ func share(stream string, size int64) int64 {
 // setting up at once, of which the first to be done decides.
 func (q *Queue) setUpOn(ctx context.Context, replicas int) error {
 	refused := false // what is there does not fit
+	beaten := false  // JOBS is there, made by another or without a bound
 	for size := int64(mostRoom); ; {
 		bounds, whole, err := q.awaitBounds(ctx)
 		if err != nil {
 			return err
 		}
-		first := len(bounds) == 0
+		first := len(bounds) == 0 && !beaten
 		whole = whole && !refused
 		if !whole {
 			clear(bounds)
@@ -71,6 +71,7 @@ func (q *Queue) setUpOn(ctx context.Context, replicas int) error {
 			err = q.probeRoom(ctx, replicas, bounds, size, first)
 		}
 		if errors.Is(err, errNotFirst) {
+			beaten = true
 			continue
 		}
 		if err == nil {
@@ -121,7 +122,7 @@ func (q *Queue) probeRoom(ctx context.Context, replicas int, bounds map[string]i
 	if !first {
 		return q.makeStream(ctx, jobs)
 	}
-	jobs.Description = "Airlock: being set up, " + nats.NewInbox() // what is the same may be made twice
+	jobs.Description = "Airlock: being set up by " + job.NewID().String() // what is the same may be made twice
 	err := q.insist(ctx, func(ctx context.Context) error {
 		_, err := q.js.CreateStream(ctx, jobs)
 		return err

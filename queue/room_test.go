@@ -56,6 +56,34 @@ func TestStreamsFitTheServersStore(t *testing.T) {
 	}
 }
 
+// TestStreamsWithoutABoundGetOne: those that somebody made, or changed, by hand.
+func TestStreamsWithoutABoundGetOne(t *testing.T) {
+	t.Parallel()
+	srv := natstest.StartSmall(t, 100*job.MiB)
+	open(t, srv, queue.Config{})
+	js, err := jetstream.New(srv.Connect())
+	must(t, err)
+	list := js.ListStreams(testContext(t))
+	for info := range list.Info() {
+		info.Config.MaxBytes = -1
+		_, err := js.UpdateStream(testContext(t), info.Config)
+		must(t, err)
+	}
+	must(t, list.Err())
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	q, err := queue.Open(ctx, srv.ConnectAs("worker"), queue.Config{Log: testLog(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { must(t, q.Close()) })
+	for name, most := range bounds(t, srv) {
+		if most <= 0 {
+			t.Errorf("stream %s: got %d bytes, want a bound", name, most)
+		}
+	}
+}
+
 // TestAnAskedForSizeIsKept: by the worker that was told, and those that were
 // not; and refused where the server has less.
 func TestAnAskedForSizeIsKept(t *testing.T) {
