@@ -277,29 +277,31 @@ func (g *Gateway) getJob(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	ctx := r.Context()
-	read := func() (job.Record, error) { return g.cfg.Store.Job(ctx, r.who.tenant, id) }
-	// Before the history is read, so that an end does not fall between.
-	waiting, done := g.waiters.add(r.who.tenant, id)
-	defer done()
-	record, err := settled(ctx, id, read)
-	if err == nil && wait > 0 && !record.State.Ended() {
-		limited, cancel := context.WithTimeout(ctx, wait)
-		defer cancel()
-		if _, err = g.await(limited, waiting); err == nil {
-			record, err = read()
-		}
-	}
+	view, err := g.view(r.Context(), r.who.tenant, id, wait)
 	if err != nil {
 		return err
 	}
-	view := View{Job: record}
-	if record.State.Ended() {
-		if view.Result, err = g.cfg.Store.Result(ctx, r.who.tenant, id); err != nil {
-			return err
+	return answer(w, http.StatusOK, view)
+}
+
+// view is where a job stands when it has ended, or after the wait.
+func (g *Gateway) view(ctx context.Context, tenant string, id job.ID, wait time.Duration) (view View, err error) {
+	read := func() (job.Record, error) { return g.cfg.Store.Job(ctx, tenant, id) }
+	// Before the history is read, so that an end does not fall between.
+	waiting, done := g.waiters.add(tenant, id)
+	defer done()
+	view.Job, err = settled(ctx, id, read)
+	if err == nil && wait > 0 && !view.Job.State.Ended() {
+		limited, cancel := context.WithTimeout(ctx, wait)
+		defer cancel()
+		if view.Result, err = g.await(limited, waiting); err == nil {
+			view.Job, err = read()
 		}
 	}
-	return answer(w, http.StatusOK, view)
+	if err == nil && view.Job.State.Ended() && view.Result == nil {
+		view.Result, err = g.cfg.Store.Result(ctx, tenant, id)
+	}
+	return view, err
 }
 
 // pathID is the job that the path names. What is no id names no job.
