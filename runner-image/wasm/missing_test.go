@@ -72,7 +72,7 @@ func TestMissing(t *testing.T) {
 // then go on without it.
 func TestLookedFor(t *testing.T) {
 	t.Parallel()
-	for _, test := range []struct{ name, code, want string }{
+	runAll(t, []program{
 		{"attributes", "import os, select, signal, socket\n[hasattr(os, 'fork'), hasattr(signal, 'alarm'), hasattr(socket, 'AF_UNIX'), hasattr(select, 'epoll'), getattr(os, 'kill', 1), hasattr(os, 'getpid')]", "[false false false false 1 true]"},
 		{"modules", "import importlib.util\n[importlib.util.find_spec(m) is None for m in ('numpy', 'sqlite3', 'ctypes', 'json')]", "[true true true false]"},
 		{"the module of an error", "found = []\nfor m in ('numpy', 'ctypes', 'a.b'):\n  try: __import__(m)\n  except ImportError as e: found.append(f\"{e.name} {str(e).startswith(f'No module named {e.name!r}')}\")\nfound", "[numpy True ctypes True a True]"},
@@ -81,16 +81,7 @@ func TestLookedFor(t *testing.T) {
 		{"a module of a package that is there", "try: import json.nothing\nexcept ModuleNotFoundError as e: message = str(e)\nmessage", "No module named 'json.nothing'"},
 		{"locks of processes", "import multiprocessing\ntry: multiprocessing.RLock()\nexcept (ImportError, OSError): lock = None\nlock", "<nil>"},
 		{"what the library tries first", "import http.client, uuid, tarfile, shutil, platform, getpass, asyncio.events\nhasattr(http.client, 'HTTPSConnection')", "false"},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			t.Parallel()
-			m := started(t)
-			exit, result := m.run(t, test.code, offered)
-			if exit != 0 || fmt.Sprint(result["value"]) != test.want {
-				t.Errorf("got code %d and %v, want 0 and %v; stderr: %s", exit, result, test.want, m.err.String())
-			}
-		})
-	}
+	})
 }
 
 // TestNamesOfLinux: what the modules have on this host and not there, its

@@ -16,7 +16,7 @@ const offered = `,"tools":[{"namespace":"t","name":"echo"}]`
 
 func TestJob(t *testing.T) {
 	t.Parallel()
-	for _, test := range []struct{ name, code, want string }{
+	runAll(t, []program{
 		{"value", "1 + 1", "2"},
 		{"none", "", "<nil>"},
 		{"call", "await echo(value='x')", "x"},
@@ -70,16 +70,7 @@ try:
 except queue.Empty:
     value = "empty"
 value`, "empty"},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			t.Parallel()
-			m := started(t)
-			exit, result := m.run(t, test.code, offered)
-			if exit != 0 || fmt.Sprint(result["value"]) != test.want {
-				t.Errorf("got code %d and %v, want 0 and %v; stderr: %s", exit, result, test.want, m.err.String())
-			}
-		})
-	}
+	})
 }
 
 func TestStreams(t *testing.T) {
@@ -182,5 +173,23 @@ func TestNotStarted(t *testing.T) {
 	m := loaded(t, "_initialize")
 	if got := m.call(t, "airlock_run"); got != 70 {
 		t.Errorf("got %d from airlock_run before airlock_init, want 70", got)
+	}
+}
+
+// program is one whose value is known.
+type program struct{ name, code, want string }
+
+// runAll runs each in an interpreter of its own.
+func runAll(t *testing.T, programs []program) {
+	t.Helper()
+	for _, test := range programs {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			m := started(t)
+			exit, result := m.run(t, test.code, offered)
+			if exit != 0 || fmt.Sprint(result["value"]) != test.want {
+				t.Errorf("got code %d and %v, want 0 and %v; stderr: %s", exit, result, test.want, m.err.String())
+			}
+		})
 	}
 }
