@@ -62,6 +62,7 @@ func TestDecodeRefuses(t *testing.T) {
 		{"wrong type", `{"code": 1}`, "code", "is a number, want a string"},
 		{"wrong type of a path", `{"code": "1", "files": [{"path": "a"}, {"path": "b"}, {"path": 7}]}`, "files[2].path", "is a number, want a string"},
 		{"wrong type of a label", `{"code": "1", "labels": {"a": 1}}`, "labels.a", "is a number, want a string"},
+		{"a number for an object of many fields", `7`, "", " and more"},
 		{"a tool by its name", `{"code": "1", "tools": ["math.add"]}`, "tools[0]", "is a string, want an object with namespace, name"},
 		{"an object for an array", `{"code": "1", "tools": {}}`, "tools", "is an object, want an array"},
 		{"an array for a map", `{"code": "1", "labels": []}`, "labels", "is an array, want an object"},
