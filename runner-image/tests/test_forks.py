@@ -183,6 +183,12 @@ class RoomTest(unittest.TestCase):
         self.assertGreater(heads, 20)  # of 30; the others are what the test itself holds
         self.assertEqual(steps, [3008] * 7)
 
+    def test_a_heap_with_more_holes_than_are_filled(self) -> None:
+        holes = "for chunk in [kernel._malloc(3000) for _ in range(2000)][::2]: kernel._free(chunk)\n"
+        few = "kernel._MOST_CHUNKS = 3\nkernel.fill_heap(512)\nkernel._malloc(3000)\n"
+        found = in_template(self.SEEN + holes + few + "print(json.dumps(['done']))")
+        self.assertEqual(found, ["done"])
+
 
 class TemplateTest(unittest.TestCase):
     def test_loads_no_ssl_and_warms_up_without_a_trace(self) -> None:

@@ -190,10 +190,10 @@ def fill_heap(smallest: int) -> None:
         for _ in range(_MOST_CHUNKS):
             chunk = _malloc(size)
             if chunk is None or before is None or 0 < chunk - before <= size + 32:
-                break  # they follow one another, at the end of the heap
+                _free(chunk)  # they follow one another, at the end of the heap
+                _free(before)
+                break
             before = chunk
-        _free(chunk)
-        _free(before)
         size = size * 3 // 4 if size > 4 << 10 else size - 16
 
 
