@@ -142,7 +142,7 @@ func (w *world) claim(ctx context.Context, d job.Delivery) (claim job.Claim, ok 
 // finish brings a job to its end.
 func (w *world) finish(ctx context.Context, d job.Delivery, r *job.Result) {
 	err := insist(ctx, func() error {
-		return w.store.Finish(ctx, &job.Attempt{Job: d.Job, Number: r.Attempt, Worker: "played"}, r)
+		return w.store.Finish(ctx, &job.Attempt{Job: d.Job, Number: r.Attempt, Worker: "played"}, r, 0)
 	})
 	if err != nil {
 		w.t.Logf("finish: %v", err)

@@ -44,11 +44,11 @@ type heldLedger struct {
 	on     bool
 }
 
-func (l *heldLedger) Finish(ctx context.Context, a *job.Attempt, r *job.Result) error {
+func (l *heldLedger) Finish(ctx context.Context, a *job.Attempt, r *job.Result, linger time.Duration) error {
 	if l.on && r.Status == job.StatusOK {
 		l.stages.hold(context.Background(), "finishing")
 	}
-	return l.Store.Finish(ctx, a, r)
+	return l.Store.Finish(ctx, a, r, linger)
 }
 
 // crew is a worker of real parts whose guests stop where the job's code says.

@@ -83,7 +83,7 @@ func TestAWipedQueueIsRebuiltFromPostgres(t *testing.T) {
 				}
 				a := &job.Attempt{Job: d.Job, Number: claim.Attempt, Worker: "w1", Backend: "fake"}
 				result := &job.Result{Job: d.Job.ID, Tenant: d.Job.Tenant, Status: job.StatusOK, Attempt: a.Number, Worker: "w1", Backend: "fake"}
-				if err := ledger.Finish(ctx, a, result); err != nil {
+				if err := ledger.Finish(ctx, a, result, 0); err != nil {
 					t.Errorf("finish: %v", err)
 				}
 				_ = d.Ack(ctx)

@@ -51,6 +51,8 @@ type Delivery struct {
 	Queued time.Time
 	// TraceParent is the Attempt's.
 	TraceParent string
+	// Behind says that others waited behind it when it was delivered.
+	Behind bool
 	// Ack takes the job out of the queue for good and waits until the queue
 	// has confirmed it. Only who has committed its end, or knows that it has
 	// ended, may call it.

@@ -21,6 +21,9 @@ const (
 	tickMax = time.Second
 	// rejoinAfter is how long a lane that could not be joined is left alone.
 	rejoinAfter = 5 * time.Second
+	// minEnding is twice as many results as a store commits together, so that
+	// they gather where slots are few.
+	minEnding = 16
 )
 
 // Handler takes one delivery. It returns when the worker is done with it,
@@ -33,8 +36,8 @@ type ConsumerConfig struct {
 	// the goroutine of Consume, and must be quick.
 	Offers func() []job.Offer
 	// Slots is how many handlers may run at once that have not called their
-	// delivery's Leave; with those that have, and have not begun to
-	// acknowledge, there are at most twice as many.
+	// delivery's Leave. Those that have, and have not begun to acknowledge, are
+	// as many at most, or 16 if that is more.
 	Slots   int
 	Handler Handler
 	// HandlerContext is the handlers' context. By default they get one that
@@ -65,7 +68,7 @@ func (q *Queue) Consume(ctx context.Context, cfg ConsumerConfig) error {
 		lanes: map[string]*membership{}, failed: map[string]time.Time{}, running: map[job.ID]bool{},
 		tenants: map[string]uint64{},
 		wake:    make(chan struct{}, 1), busy: make(chan struct{}),
-		slots: make(chan struct{}, cfg.Slots), places: make(chan struct{}, 2*cfg.Slots),
+		slots: make(chan struct{}, cfg.Slots), places: make(chan struct{}, cfg.Slots+max(cfg.Slots, minEnding)),
 	}
 	close(c.busy)
 	var err error

@@ -3,6 +3,7 @@ package queue_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -425,16 +426,17 @@ func TestConsumeRefusesAnEmptyConfig(t *testing.T) {
 	}
 }
 
-// TestASlotThatWasLeftIsTheNextJobs, and no more than twice as many jobs as
+// TestASlotThatWasLeftIsTheNextJobs, and no more than 16 jobs beside those in the
 // slots are in hand whose end is not committed.
 func TestASlotThatWasLeftIsTheNextJobs(t *testing.T) {
 	t.Parallel()
 	srv := natstest.Start(t)
 	q := open(t, srv, queue.Config{})
 	end := make(chan struct{})
+	const slots, inHand = 2, 2 + 16
 	var inside, tooMany atomic.Int64
-	w := work(t, q, 2, func(ctx context.Context, d job.Delivery) {
-		if inside.Add(1) > 4 {
+	w := work(t, q, slots, func(ctx context.Context, d job.Delivery) {
+		if inside.Add(1) > inHand {
 			tooMany.Add(1)
 		}
 		d.Leave()
@@ -446,14 +448,32 @@ func TestASlotThatWasLeftIsTheNextJobs(t *testing.T) {
 	for range 50 {
 		submit(t, q, newJob(t, nil))
 	}
-	w.wait(4)
-	for arrived := 5; arrived <= 20; arrived++ {
+	w.wait(inHand)
+	for arrived := inHand + 1; arrived <= 2*inHand; arrived++ {
 		end <- struct{}{}
 		w.wait(arrived)
 	}
 	close(end)
 	waitEmpty(t, q)
 	if got := tooMany.Load(); got != 0 {
-		t.Errorf("%d times there were more than 4 handlers at once", got)
+		t.Errorf("%d times there were more than %d handlers at once", got, inHand)
+	}
+}
+
+// TestADeliverySaysWhetherOthersWaitBehindIt: all but the last.
+func TestADeliverySaysWhetherOthersWaitBehindIt(t *testing.T) {
+	t.Parallel()
+	q := open(t, natstest.Start(t), queue.Config{})
+	for range 3 {
+		submit(t, q, newJob(t, nil))
+	}
+	behind := make(chan bool, 3)
+	w := work(t, q, 1, func(ctx context.Context, d job.Delivery) {
+		behind <- d.Behind
+		must(t, d.Ack(ctx))
+	}, offer("bubblewrap"))
+	w.wait(3)
+	if got := []bool{<-behind, <-behind, <-behind}; !slices.Equal(got, []bool{true, true, false}) {
+		t.Errorf("got %v, want all but the last", got)
 	}
 }

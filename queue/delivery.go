@@ -37,6 +37,8 @@ type arrival struct {
 	key string
 	// trace is the submitter's span, "" for none.
 	trace string
+	// behind is whether others waited behind it.
+	behind bool
 }
 
 // readArrival decodes a message and checks body and subject against each
@@ -58,7 +60,7 @@ func (q *Queue) readArrival(ctx context.Context, msg *message, prefix string) (a
 	if err != nil {
 		return a, raw, fmt.Errorf("%w: %w", errMalformed, err)
 	}
-	a.at, a.trace = meta.Timestamp.UTC(), traceOf(msg.Headers())
+	a.at, a.trace, a.behind = meta.Timestamp.UTC(), traceOf(msg.Headers()), meta.NumPending > 0
 	a.key = recentKey(strconv.FormatUint(meta.Sequence.Stream, 10), msg.Headers().Get(jetstream.MsgIDHeader))
 	if a.job, err = decodeJob(raw, a.at, p); err == nil {
 		a.generation, err = parseGeneration(msg.Headers().Get(headerGeneration))
@@ -108,7 +110,7 @@ func parseGeneration(header string) (int, error) {
 // acknowledge.
 func (q *Queue) delivery(a arrival, msg *message, acknowledging func()) job.Delivery {
 	d := job.Delivery{
-		Job: a.job, Generation: a.generation, Queued: a.at, TraceParent: a.trace,
+		Job: a.job, Generation: a.generation, Queued: a.at, TraceParent: a.trace, Behind: a.behind,
 		Ack: func(ctx context.Context) error {
 			acknowledging()
 			err := ackDelivery(ctx, msg)

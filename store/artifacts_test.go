@@ -67,7 +67,7 @@ func TestArtifactsAreFenced(t *testing.T) {
 	for _, a := range []*job.Attempt{zombie, &liar} {
 		r := resultOf(a, job.StatusOK)
 		r.Artifacts = []job.Artifact{kept("a", "forged")}
-		wantError(t, a.Worker, f.Finish(t.Context(), a, r), job.ErrFenced)
+		wantError(t, a.Worker, f.Finish(t.Context(), a, r, 0), job.ErrFenced)
 	}
 	r := resultOf(holder, job.StatusOK)
 	r.Artifacts = []job.Artifact{kept("a", "true")}
@@ -75,7 +75,7 @@ func TestArtifactsAreFenced(t *testing.T) {
 	for _, a := range []*job.Attempt{zombie, &liar} {
 		r := resultOf(a, job.StatusOK)
 		r.Artifacts = []job.Artifact{kept("b", "forged")}
-		wantError(t, a.Worker, f.Finish(t.Context(), a, r), job.ErrFenced)
+		wantError(t, a.Worker, f.Finish(t.Context(), a, r, 0), job.ErrFenced)
 	}
 	if got, err := f.Artifact(t.Context(), "acme", j.ID, "a"); err != nil || string(got) != "true" {
 		t.Errorf("got %q and error %v, want the holder's", got, err)
@@ -114,7 +114,7 @@ func TestLargeArtifacts(t *testing.T) {
 		a := f.claim(j, 1, "w")
 		r := resultOf(a, job.StatusOK)
 		r.Artifacts = []job.Artifact{kept(path, "x")}
-		if err := f.Finish(t.Context(), a, r); err == nil {
+		if err := f.Finish(t.Context(), a, r, 0); err == nil {
 			t.Errorf("path %q: got no error, want the table's refusal", path)
 		}
 	}

@@ -20,14 +20,18 @@ const (
 	maxBatch = 128
 	// maxBatchBytes bounds what one transaction sends.
 	maxBatchBytes = 8 << 20
+	// company is how many writes wait for no others: by then each has an eighth
+	// of what the transaction costs beside them.
+	company = 8
 	// maxTransient is how often a transaction that lost a deadlock is run
 	// again.
 	maxTransient = 5
 )
 
 // committer turns writes of one kind that come at the same time into one
-// transaction. It uses no timer: what arrives while a transaction is under way
-// makes the next one, so that a lone caller waits for one round trip only.
+// transaction: what arrives while one is under way makes the next. It waits for
+// company only as long as every caller allows, so that one in a hurry waits for a
+// round trip and no more.
 type committer[T any] struct {
 	store  *Store
 	act    string
@@ -43,6 +47,7 @@ type committer[T any] struct {
 
 type waiter[T any] struct {
 	item T
+	due  time.Time // when it is to be written at the latest
 	err  error
 	done chan struct{}
 }
@@ -59,10 +64,11 @@ func newCommitter[T any](s *Store, act string, commit func(context.Context, []T)
 	return c
 }
 
-// do hands the item in and waits for its transaction. If ctx ends before the
-// item was taken up nothing is written; afterwards do waits for the outcome.
-func (c *committer[T]) do(ctx context.Context, item T) error {
-	w := &waiter[T]{item: item, done: make(chan struct{})}
+// do hands the item in and waits for its transaction, which others may join for
+// as long as linger. If ctx ends before the item was taken up nothing is written;
+// afterwards do waits for the outcome.
+func (c *committer[T]) do(ctx context.Context, item T, linger time.Duration) error {
+	w := &waiter[T]{item: item, due: time.Now().Add(linger), done: make(chan struct{})}
 	if err := c.enqueue(w); err != nil {
 		return err
 	}
@@ -120,13 +126,21 @@ func (c *committer[T]) close() {
 
 func (c *committer[T]) run() {
 	defer close(c.done)
+	alarm := time.NewTimer(0)
+	defer alarm.Stop()
 	for {
-		batch, closed := c.take()
+		batch, due, closed := c.take()
 		if len(batch) == 0 {
 			if closed {
 				return
 			}
-			<-c.wake
+			if !due.IsZero() {
+				alarm.Reset(time.Until(due))
+			}
+			select {
+			case <-c.wake:
+			case <-alarm.C:
+			}
 			continue
 		}
 		c.settle(batch)
@@ -136,10 +150,14 @@ func (c *committer[T]) run() {
 	}
 }
 
-// take removes the longest head of the queue that fits one transaction.
-func (c *committer[T]) take() (batch []*waiter[T], closed bool) {
+// take removes the longest head of the queue that fits one transaction, or
+// nothing while all that is there may wait until due.
+func (c *committer[T]) take() (batch []*waiter[T], due time.Time, closed bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if due = c.due(); time.Now().Before(due) {
+		return nil, due, false
+	}
 	n, total := 0, 0
 	for n < len(c.pending) && n < maxBatch && (n == 0 || total < maxBatchBytes) {
 		total += c.size(c.pending[n].item)
@@ -147,7 +165,21 @@ func (c *committer[T]) take() (batch []*waiter[T], closed bool) {
 	}
 	batch = append(batch, c.pending[:n]...)
 	c.pending = append(c.pending[:0:0], c.pending[n:]...)
-	return batch, c.closed
+	return batch, time.Time{}, c.closed
+}
+
+// due is when the next transaction begins: at once, which is the zero time, if
+// nobody can come any more or enough have. The caller holds mu.
+func (c *committer[T]) due() (due time.Time) {
+	if c.closed || len(c.pending) >= company {
+		return due
+	}
+	for _, w := range c.pending {
+		if due.IsZero() || w.due.Before(due) {
+			due = w.due
+		}
+	}
+	return due
 }
 
 // settle gives every waiter its error: it halves a batch that the database

@@ -18,10 +18,10 @@ func cycle(ctx context.Context, f *fixture, j *job.Job) error {
 		return err
 	}
 	a := &job.Attempt{Job: j, Number: got.Attempt, Worker: "w", Backend: "fake"}
-	if err := f.Finish(ctx, a, resultOf(a, job.StatusOK)); err != nil {
+	if err := f.Finish(ctx, a, resultOf(a, job.StatusOK), 0); err != nil {
 		return err
 	}
-	return f.Announced(ctx, j.ID)
+	return f.Announced(ctx, j.ID, 0)
 }
 
 func BenchmarkClaimFinish(b *testing.B) {

@@ -57,10 +57,10 @@ RETURNING job, attempt, seq`
 // returns job.ErrFenced if a no longer holds the job. Repeating it is harmless.
 func (s *Store) CallStarted(ctx context.Context, a *job.Attempt, c job.Call) error {
 	item := &callItem{attempt: a, call: c}
-	err := s.starts.do(ctx, item)
+	err := s.starts.do(ctx, item, 0)
 	if isBadData(err) {
 		item.plain = true
-		err = s.starts.do(ctx, item)
+		err = s.starts.do(ctx, item, 0)
 	}
 	if err != nil || item.done {
 		return err
@@ -179,10 +179,10 @@ RETURNING c.job, c.attempt, c.seq`
 // ended the job. Repeating it is harmless.
 func (s *Store) CallEnded(ctx context.Context, a *job.Attempt, c job.Call) error {
 	item := &callItem{attempt: a, call: c}
-	err := s.ends.do(ctx, item)
+	err := s.ends.do(ctx, item, 0)
 	if isBadData(err) {
 		item.plain = true
-		err = s.ends.do(ctx, item)
+		err = s.ends.do(ctx, item, 0)
 	}
 	if err != nil || item.done {
 		return err

@@ -62,7 +62,7 @@ func (s *Store) Claim(ctx context.Context, req job.ClaimRequest) (job.Claim, err
 		return job.Claim{}, fmt.Errorf("claim: generation %d is not positive", req.Generation)
 	}
 	item := &claimItem{req: req, row: row}
-	err = s.claims.do(ctx, item)
+	err = s.claims.do(ctx, item, 0)
 	if isCode(err, codeRetired) {
 		return job.Claim{Verdict: job.Ended, Queued: req.Queued}, nil
 	}

@@ -172,7 +172,7 @@ func TestClaimWhoseAnswerWasLost(t *testing.T) {
 	want(t, "outcomes", outcomes(rec), []string{"released", "released", "released", "released", "running"})
 	want(t, "failures", rec.Failures, 0)
 	want(t, "deaths", value[int](f, `SELECT deaths FROM jobs WHERE id = $1`, [16]byte(j.ID)), 0)
-	if err := f.Finish(t.Context(), first, resultOf(first, job.StatusOK)); !errors.Is(err, job.ErrFenced) {
+	if err := f.Finish(t.Context(), first, resultOf(first, job.StatusOK), 0); !errors.Is(err, job.ErrFenced) {
 		t.Errorf("finish of an attempt that was released: got %v, want %v", err, job.ErrFenced)
 	}
 }

@@ -48,7 +48,7 @@ func TestServerCrashRightAfterClaims(t *testing.T) {
 	want(t, "state of the job that had called", f.state(calling.ID), job.StateRunning)
 	result := resultOf(caller, job.StatusOK)
 	result.ToolCalls = 1
-	wantError(t, "finish while a call is open", f.Finish(t.Context(), caller, result), store.ErrOpenCall)
+	wantError(t, "finish while a call is open", f.Finish(t.Context(), caller, result, 0), store.ErrOpenCall)
 	crash(func() {
 		call := callOf(caller, 1)
 		call.State, call.Answer, call.Ended = job.CallOK, []byte(`1`), time.Now()
@@ -59,7 +59,7 @@ func TestServerCrashRightAfterClaims(t *testing.T) {
 	if value[string](f, `SELECT state FROM tool_calls WHERE job = $1`, [16]byte(calling.ID)) == "ok" {
 		f.finish(caller, result)
 	} else {
-		wantError(t, "finish without the end of a call", f.Finish(t.Context(), caller, result), store.ErrOpenCall)
+		wantError(t, "finish without the end of a call", f.Finish(t.Context(), caller, result, 0), store.ErrOpenCall)
 		result.Status = job.StatusInfraError
 		f.finish(caller, result)
 	}
@@ -69,7 +69,7 @@ func TestServerCrashRightAfterClaims(t *testing.T) {
 	var first *job.Attempt
 	crash(func() { first = f.claim(plain, 1, "w") })
 	if again := f.ask(plain, 1, "other"); again.Verdict == job.Claimed {
-		wantError(t, "finish of the claim that was taken back", f.Finish(t.Context(), first, resultOf(first, job.StatusOK)), job.ErrFenced)
+		wantError(t, "finish of the claim that was taken back", f.Finish(t.Context(), first, resultOf(first, job.StatusOK), 0), job.ErrFenced)
 		first = &job.Attempt{Job: plain, Number: again.Attempt, Worker: "other", Backend: "fake"}
 	}
 	f.finish(first, resultOf(first, job.StatusOK))

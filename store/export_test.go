@@ -48,3 +48,10 @@ func FinishPatience(r *job.Result) time.Duration {
 	c := committer[*finishItem]{size: (*finishItem).size}
 	return c.patience([]*finishItem{{result: r}})
 }
+
+// Lingering is how many results wait to be committed.
+func (s *Store) Lingering() int {
+	s.finishes.mu.Lock()
+	defer s.finishes.mu.Unlock()
+	return len(s.finishes.pending)
+}

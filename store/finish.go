@@ -75,19 +75,21 @@ func (f *finishItem) size() int {
 // a call that the result may rest on; a result of status infra_error is taken
 // nevertheless.
 //
-// a may be an attempt whose guest never started.
-func (s *Store) Finish(ctx context.Context, a *job.Attempt, r *job.Result) error {
+// a may be an attempt whose guest never started. linger is how long the
+// transaction may be put off so that results which come by then share it; it
+// begins at once when there are enough, or one comes that may not wait.
+func (s *Store) Finish(ctx context.Context, a *job.Attempt, r *job.Result, linger time.Duration) error {
 	item := &finishItem{attempt: a, result: r}
 	if err := item.encode(); err != nil {
 		return fmt.Errorf("finish: %w", err)
 	}
-	err := s.finishes.do(ctx, item)
+	err := s.finishes.do(ctx, item, linger)
 	if isBadData(err) && !item.plain {
 		// jsonbColumn judged wrongly. The bytes are what counts.
 		s.log.Error().Err(err).Stringer("job", a.Job.ID).Msg("result refused as jsonb, storing its bytes only")
 		item.plain = true
 		if err = item.encode(); err == nil {
-			err = s.finishes.do(ctx, item)
+			err = s.finishes.do(ctx, item, linger)
 		}
 	}
 	if err != nil || item.done {
@@ -205,7 +207,7 @@ func (s *Store) Retry(ctx context.Context, a *job.Attempt, r *job.Result, after 
 		state, err = s.failedAlready(ctx, a)
 	}
 	if errors.Is(err, job.ErrFenced) && r.Status != job.StatusInfraError {
-		return job.StateFinished, s.Finish(ctx, a, r)
+		return job.StateFinished, s.Finish(ctx, a, r, 0)
 	}
 	return state, err
 }
@@ -254,9 +256,9 @@ func (s *Store) Release(ctx context.Context, a *job.Attempt) error {
 }
 
 // Announced records that the job's result has been published. It may be
-// repeated.
-func (s *Store) Announced(ctx context.Context, id job.ID) error {
-	return s.announces.do(ctx, id)
+// repeated. linger is as Finish has it.
+func (s *Store) Announced(ctx context.Context, id job.ID, linger time.Duration) error {
+	return s.announces.do(ctx, id, linger)
 }
 
 func (s *Store) commitAnnounced(ctx context.Context, ids []job.ID) error {

@@ -65,19 +65,19 @@ func TestFinishIsFenced(t *testing.T) {
 	zombie := f.claim(j, 1, "zombie")
 	f.loseLease(j.ID)
 	holder := f.claim(j, 1, "holder")
-	wantError(t, "finish of the zombie", f.Finish(t.Context(), zombie, resultOf(zombie, job.StatusTimeout)), job.ErrFenced)
+	wantError(t, "finish of the zombie", f.Finish(t.Context(), zombie, resultOf(zombie, job.StatusTimeout), 0), job.ErrFenced)
 	if _, err := f.Retry(t.Context(), zombie, infraError(zombie), 0); !errors.Is(err, job.ErrFenced) {
 		t.Errorf("retry of the zombie: got %v, want %v", err, job.ErrFenced)
 	}
 	wantError(t, "release of the zombie", f.Release(t.Context(), zombie), job.ErrFenced)
 	liar := *holder
 	liar.Worker = "liar"
-	wantError(t, "finish under another name", f.Finish(t.Context(), &liar, resultOf(&liar, job.StatusTimeout)), job.ErrFenced)
+	wantError(t, "finish under another name", f.Finish(t.Context(), &liar, resultOf(&liar, job.StatusTimeout), 0), job.ErrFenced)
 	want(t, "state", f.state(j.ID), job.StateRunning)
 
 	f.finish(holder, resultOf(holder, job.StatusOK))
 	f.finish(holder, resultOf(holder, job.StatusOK)) // delivered twice
-	wantError(t, "finish of the zombie after the end", f.Finish(t.Context(), zombie, resultOf(zombie, job.StatusTimeout)), job.ErrFenced)
+	wantError(t, "finish of the zombie after the end", f.Finish(t.Context(), zombie, resultOf(zombie, job.StatusTimeout), 0), job.ErrFenced)
 	rec, err := f.Job(t.Context(), "acme", j.ID)
 	if err != nil {
 		t.Fatal(err)
@@ -213,7 +213,7 @@ func TestAnnounced(t *testing.T) {
 	}
 	want(t, "unannounced", len(all), 1)
 	for range 2 {
-		if err := f.Announced(t.Context(), a.Job.ID); err != nil {
+		if err := f.Announced(t.Context(), a.Job.ID, 0); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -236,7 +236,7 @@ func TestPoisonedRow(t *testing.T) {
 	errs := make([]error, len(attempts))
 	var finishing sync.WaitGroup
 	finishing.Go(func() {
-		if err := f.Finish(t.Context(), blocker, resultOf(blocker, job.StatusOK)); err != nil {
+		if err := f.Finish(t.Context(), blocker, resultOf(blocker, job.StatusOK), 0); err != nil {
 			t.Errorf("finish of the blocker: %v", err)
 		}
 	})
@@ -247,7 +247,7 @@ func TestPoisonedRow(t *testing.T) {
 			if i == 13 {
 				r.Status = "bogus"
 			}
-			errs[i] = f.Finish(t.Context(), a, r)
+			errs[i] = f.Finish(t.Context(), a, r, 0)
 		})
 	}
 	release()

@@ -149,7 +149,7 @@ func TestWorkerRoleSuffices(t *testing.T) {
 		"expire":      second(f.ExpireOverdue(ctx, 10)),
 		"cancel":      second(f.Cancel(ctx, "acme", j.ID)),
 		"batch":       second(f.CancelBatch(ctx, "acme", "b")),
-		"announced":   f.Announced(ctx, j.ID),
+		"announced":   f.Announced(ctx, j.ID, 0),
 		"partitions":  f.EnsurePartitions(ctx, time.Date(2040, 1, 1, 0, 0, 0, 0, time.UTC)),
 		"worker":      f.WorkerSeen(ctx, store.WorkerRecord{ID: "w", Started: time.Now()}),
 		"policy":      f.PolicyTaken(ctx, "w", time.Now(), strings.Repeat("ab", 32), "{}"),

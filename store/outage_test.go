@@ -69,8 +69,8 @@ func workThrough(t *testing.T, f *fixture, j *job.Job) (unreachable int64) {
 		return err
 	})
 	repeat(func() error { return f.CallStarted(t.Context(), a, callOf(a, 1)) })
-	repeat(func() error { return f.Finish(t.Context(), a, resultOf(a, job.StatusOK)) })
-	repeat(func() error { return f.Announced(t.Context(), j.ID) })
+	repeat(func() error { return f.Finish(t.Context(), a, resultOf(a, job.StatusOK), 0) })
+	repeat(func() error { return f.Announced(t.Context(), j.ID, 0) })
 	return unreachable
 }
 
@@ -87,7 +87,7 @@ func TestStoppedPostgres(t *testing.T) {
 	}
 	for name, err := range map[string]error{
 		"claim":     second(f.Claim(t.Context(), job.ClaimRequest{Job: newJob(t), Generation: 1, Worker: "w"})),
-		"finish":    f.Finish(t.Context(), a, resultOf(a, job.StatusOK)),
+		"finish":    f.Finish(t.Context(), a, resultOf(a, job.StatusOK), 0),
 		"call":      f.CallStarted(t.Context(), a, callOf(a, 1)),
 		"heartbeat": second(f.Heartbeat(t.Context(), "w", []job.Holding{{Job: a.Job.ID, Attempt: 1}})),
 		"history":   second(f.History(t.Context(), "acme", job.Filter{})),
@@ -136,11 +136,11 @@ func TestCallerLeavesBeforeItsWrite(t *testing.T) {
 	release := f.lockJob(blocker.Job.ID)
 	first := make(chan error, 1)
 	leaving, leave := context.WithCancelCause(t.Context())
-	go func() { first <- f.Finish(leaving, blocker, resultOf(blocker, job.StatusOK)) }()
+	go func() { first <- f.Finish(leaving, blocker, resultOf(blocker, job.StatusOK), 0) }()
 	f.untilBlocked(1)
 	gone := errors.New("gone")
 	second := make(chan error, 1)
-	go func() { second <- f.Finish(leaving, waiting, resultOf(waiting, job.StatusOK)) }()
+	go func() { second <- f.Finish(leaving, waiting, resultOf(waiting, job.StatusOK), 0) }()
 	leave(gone)
 	wantError(t, "caller in the queue", <-second, gone)
 	release()
@@ -156,6 +156,6 @@ func TestClosedStore(t *testing.T) {
 	f := open(t)
 	a := f.claim(newJob(t), 1, "w")
 	f.Close()
-	wantError(t, "finish after close", f.Finish(t.Context(), a, resultOf(a, job.StatusOK)), store.ErrClosed)
+	wantError(t, "finish after close", f.Finish(t.Context(), a, resultOf(a, job.StatusOK), 0), store.ErrClosed)
 	f.Close()
 }

@@ -69,7 +69,7 @@ func TestTakeDueFindsLostWorkers(t *testing.T) {
 					want(t, "reason of the burial", due[0].Reason, test.want[len(test.want)-1])
 				}
 				want(t, "buried", due[0].Buried, f.state(j.ID) == job.StateDead)
-				wantError(t, "finish by the lost worker", f.Finish(t.Context(), a, resultOf(a, job.StatusOK)), job.ErrFenced)
+				wantError(t, "finish by the lost worker", f.Finish(t.Context(), a, resultOf(a, job.StatusOK), 0), job.ErrFenced)
 			}
 			r, err := f.Result(t.Context(), "acme", j.ID)
 			if err != nil {

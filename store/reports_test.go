@@ -29,7 +29,7 @@ func TestF35LostAndFinishedAtOnce(t *testing.T) {
 	finished := make([]error, jobs)
 	var all sync.WaitGroup
 	for i, a := range attempts {
-		all.Go(func() { finished[i] = f.Finish(t.Context(), a, resultOf(a, job.StatusOK)) })
+		all.Go(func() { finished[i] = f.Finish(t.Context(), a, resultOf(a, job.StatusOK), 0) })
 	}
 	taken := map[job.ID]bool{}
 	for range 20 {

@@ -41,7 +41,7 @@ func (f *fixture) past(at time.Time, change ...func(*job.Job)) *job.Job {
 	r := resultOf(a, job.StatusOK)
 	r.Artifacts = []job.Artifact{kept("a", "x")}
 	f.finish(a, r)
-	if err := f.Announced(f.t.Context(), j.ID); err != nil {
+	if err := f.Announced(f.t.Context(), j.ID, 0); err != nil {
 		f.t.Fatal(err)
 	}
 	f.endedAt(j.ID, at)

@@ -98,7 +98,7 @@ func (f *fixture) claim(j *job.Job, generation int, worker string) *job.Attempt 
 
 func (f *fixture) finish(a *job.Attempt, r *job.Result) {
 	f.t.Helper()
-	if err := f.Finish(f.t.Context(), a, r); err != nil {
+	if err := f.Finish(f.t.Context(), a, r, 0); err != nil {
 		f.t.Fatalf("finish: %v", err)
 	}
 }

@@ -30,6 +30,9 @@ const (
 	// commitPatience is how long the end of an attempt is tried to be
 	// committed; the lease's own end comes first while heartbeats fail too.
 	commitPatience = 10 * time.Minute
+	// linger is how long what nobody waits for just now is put off, so that it
+	// shares a transaction with what comes by then.
+	linger = 20 * time.Millisecond
 	// afterCommit bounds acknowledging and announcing, each of which the
 	// reconciler makes good if it fails.
 	afterCommit = 15 * time.Second
@@ -46,6 +49,7 @@ func (w *Worker) Handle(ctx context.Context, d job.Delivery) {
 
 func (w *Worker) handle(ctx context.Context, d job.Delivery, span *trace.Span) {
 	log := w.cfg.Log.With().Str(fieldJob, d.Job.ID.String()).Logger()
+	w.behind.Store(d.Behind)
 	box, err := w.choose(d.Job)
 	if err != nil {
 		span.Status(ClaimUnfit)
@@ -194,9 +198,10 @@ func (w *Worker) tell(ctx context.Context, log zerolog.Logger, l *lease, state j
 	began := time.Now()
 	if state.Ended() {
 		told.Go(func() {
-			if w.withTries(ctx, log, result) && announce(ctx, log, w.cfg.Ledger, w.cfg.Results, result) {
+			if w.withTries(ctx, log, result) && announce(ctx, log, w.cfg.Results, result) {
 				l.span.Mark(trace.Announced)
 				w.since(l.attempt.Backend, PhaseAnnounce, began)
+				note(ctx, log, w.cfg.Ledger, result.Job, linger)
 			}
 		})
 	}
@@ -245,9 +250,19 @@ func (w *Worker) record(ctx context.Context, a *job.Attempt, result *job.Result)
 		if result.Status == job.StatusInfraError {
 			state = job.StateDead
 		}
-		return state, w.cfg.Ledger.Finish(ctx, a, result)
+		return state, w.cfg.Ledger.Finish(ctx, a, result, w.patience())
 	}
 	return w.cfg.Ledger.Retry(ctx, a, result, retryAfter(a.Number))
+}
+
+// patience is how long a result may wait to be committed together with others.
+// While jobs wait for this worker, more results are about to come, and its slots
+// have work; otherwise somebody may wait for this one before it submits more.
+func (w *Worker) patience() time.Duration {
+	if w.behind.Load() {
+		return linger
+	}
+	return 0
 }
 
 // handBack gives a job that was interrupted by a shutdown to another worker.
@@ -288,20 +303,28 @@ func (w *Worker) forget(ctx context.Context, log zerolog.Logger, d job.Delivery)
 	}
 }
 
-// announce tells submitters, then notes that they were told. Both may be
-// repeated: the announcement is deduplicated, and the reconciler repeats what
-// was not noted. It reports whether both were done.
-func announce(ctx context.Context, log zerolog.Logger, ledger interface {
-	Announced(ctx context.Context, id job.ID) error
-}, results Announcer, r *job.Result) bool {
+// announce tells submitters and reports whether it did. The queue drops what it
+// is told again.
+func announce(ctx context.Context, log zerolog.Logger, results Announcer, r *job.Result) bool {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), afterCommit)
 	defer cancel()
 	err := results.Announce(ctx, r)
-	if err == nil {
-		err = ledger.Announced(ctx, r.Job)
-	}
 	if err != nil {
 		log.Warn().Err(err).Str(fieldJob, r.Job.String()).Msg("result not announced; the reconciler will")
+	}
+	return err == nil
+}
+
+// note has the ledger know that submitters were told, and reports whether it
+// does: until then the reconciler tells them again.
+func note(ctx context.Context, log zerolog.Logger, ledger interface {
+	Announced(ctx context.Context, id job.ID, linger time.Duration) error
+}, id job.ID, linger time.Duration) bool {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), afterCommit)
+	defer cancel()
+	err := ledger.Announced(ctx, id, linger)
+	if err != nil {
+		log.Warn().Err(err).Str(fieldJob, id.String()).Msg("announcement not noted; the reconciler will repeat it")
 	}
 	return err == nil
 }

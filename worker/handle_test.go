@@ -53,6 +53,21 @@ func TestAClaimWithoutAnAnswerIsMadeAgain(t *testing.T) {
 	})
 }
 
+// TestAResultWaitsForOthersOnlyWhileJobsWait: otherwise somebody may wait for it
+// to submit the next.
+func TestAResultWaitsForOthersOnlyWhileJobsWait(t *testing.T) {
+	t.Parallel()
+	for _, behind := range []bool{true, false} {
+		b := newBench(t, &ledger{}, said{report: &job.Report{Ready: time.Now(), Done: true, Value: []byte("1")}}, ends(backends.Outcome{Cause: backends.Exited}), nil)
+		d := b.delivery()
+		d.Behind = behind
+		b.Handle(t.Context(), d)
+		if got := b.ledger.lingers; len(got) != 1 || (got[0] > 0) != behind {
+			t.Errorf("with jobs behind it %v: results were to wait for %v", behind, got)
+		}
+	}
+}
+
 func TestAJobNobodyHereFitsIsGivenBack(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, &ledger{}, said{}, lives, func(j *job.Job, _ *workerConfig) { j.Requires.Backends = []string{"docker"} })

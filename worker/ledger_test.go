@@ -38,6 +38,7 @@ type ledger struct {
 	steps   []string
 	writes  int
 	results []*job.Result
+	lingers []time.Duration
 }
 
 func (l *ledger) note(step string) {
@@ -103,7 +104,10 @@ func (l *ledger) Heartbeat(_ context.Context, _ string, held []job.Holding) ([]j
 	return beats, nil
 }
 
-func (l *ledger) Finish(_ context.Context, _ *job.Attempt, r *job.Result) error {
+func (l *ledger) Finish(_ context.Context, _ *job.Attempt, r *job.Result, linger time.Duration) error {
+	l.mu.Lock()
+	l.lingers = append(l.lingers, linger)
+	l.mu.Unlock()
 	return l.write("finish", r)
 }
 
@@ -122,7 +126,10 @@ func (l *ledger) Retry(_ context.Context, a *job.Attempt, r *job.Result, after t
 
 func (l *ledger) Release(context.Context, *job.Attempt) error { l.note("release"); return nil }
 
-func (l *ledger) Announced(context.Context, job.ID) error { l.note("announced"); return nil }
+func (l *ledger) Announced(context.Context, job.ID, time.Duration) error {
+	l.note("announced")
+	return nil
+}
 
 func (l *ledger) Attempts(context.Context, job.ID) ([]job.AttemptRecord, error) {
 	return l.tries, l.triesErr

@@ -22,7 +22,7 @@ type Backlog interface {
 	ExpireOverdue(ctx context.Context, limit int) (int, error)
 	// Unannounced returns results that submitters were not told of.
 	Unannounced(ctx context.Context, olderThan time.Duration, limit int) ([]*job.Result, error)
-	Announced(ctx context.Context, id job.ID) error
+	Announced(ctx context.Context, id job.ID, linger time.Duration) error
 	EnsurePartitions(ctx context.Context, now time.Time) error
 	// Waiting counts by lane the jobs that the queue should hold and that are
 	// older than settled.
@@ -160,7 +160,7 @@ func (r *Reconciler) announce(ctx context.Context) {
 		return
 	}
 	for _, result := range results {
-		if announce(ctx, r.Log, r.Backlog, r.Results, result) {
+		if announce(ctx, r.Log, r.Results, result) && note(ctx, r.Log, r.Backlog, result.Job, 0) {
 			r.Decisions.add(decidedAnnounced, 1)
 			r.Log.Info().Str(fieldJob, result.Job.String()).Msg("unannounced result announced")
 		}

@@ -68,9 +68,9 @@ func (w *world) Unannounced(context.Context, time.Duration, int) ([]*job.Result,
 	return untold, nil
 }
 
-func (w *world) Announced(context.Context, job.ID) error           { return nil }
-func (w *world) Announce(context.Context, *job.Result) error       { return nil }
-func (w *world) EnsurePartitions(context.Context, time.Time) error { return nil }
+func (w *world) Announced(context.Context, job.ID, time.Duration) error { return nil }
+func (w *world) Announce(context.Context, *job.Result) error            { return nil }
+func (w *world) EnsurePartitions(context.Context, time.Time) error      { return nil }
 func (w *world) Sweep(context.Context) (int, error) {
 	defer w.lock()()
 	n := w.garbage

@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -19,10 +20,10 @@ import (
 type Ledger interface {
 	Claim(ctx context.Context, r job.ClaimRequest) (job.Claim, error)
 	Heartbeat(ctx context.Context, worker string, held []job.Holding) ([]job.Heartbeat, error)
-	Finish(ctx context.Context, a *job.Attempt, r *job.Result) error
+	Finish(ctx context.Context, a *job.Attempt, r *job.Result, linger time.Duration) error
 	Retry(ctx context.Context, a *job.Attempt, r *job.Result, after time.Duration) (job.State, error)
 	Release(ctx context.Context, a *job.Attempt) error
-	Announced(ctx context.Context, id job.ID) error
+	Announced(ctx context.Context, id job.ID, linger time.Duration) error
 	// Attempts are all tries at a job, for its result; none if there was one.
 	Attempts(ctx context.Context, id job.ID) ([]job.AttemptRecord, error)
 }
@@ -75,6 +76,9 @@ type Worker struct {
 	mu sync.Mutex
 	// held are the attempts that run now, by job. Guarded by mu.
 	held map[job.ID]*lease
+
+	// behind is whether jobs waited behind the one that came last.
+	behind atomic.Bool
 
 	failures failures
 }
