@@ -176,7 +176,7 @@ BENCH_FLAGS :=
 BENCHSTAT := golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c9c6c9d4da
 
 .PHONY: bench
-bench: setup build ## measure this machine in 12 minutes, BENCH_FLAGS=-quick in 2; figures go to bench/
+bench: setup build ## measure this machine in 25 minutes, BENCH_FLAGS=-quick in 2; figures go to bench/
 	@go run ./integration/bench -bin bin $(BENCH_FLAGS)
 
 .PHONY: bench-page
