@@ -62,7 +62,7 @@ func openCache(configured, program string) (c cache, why error, err error) {
 		return c, why, fmt.Errorf("empty directory for compiled code: %w", err)
 	}
 	c.final = c.dir
-	c.dir, err = os.MkdirTemp(c.root, filling)
+	c.dir, err = os.MkdirTemp(c.root, wasmguest.Filling)
 	return c, why, err
 }
 

@@ -2,6 +2,7 @@ package wasm_test
 
 import (
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"testing"
@@ -46,6 +47,38 @@ func TestCacheOfSeveral(t *testing.T) {
 		t.Errorf("got %v from the next worker, want none", err)
 	}
 	digestsOf(t, cache)
+}
+
+// TestAWarmCacheIsOnlyRead: what a worker wrote beside its code while it starts,
+// another that starts just then would find, and take all for spoilt.
+func TestAWarmCacheIsOnlyRead(t *testing.T) {
+	t.Parallel()
+	python, cache := installed(t, module(join(converse(), constant(0)))), privateDir(t)
+	probe := func() {
+		b := newBackendIn(t, python, cache, zerologOf(t))
+		if _, err := b.Probe(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	probe()
+	var dirs []string
+	before := time.Now().Add(-time.Hour).Truncate(time.Second)
+	err := filepath.WalkDir(filepath.Dir(digestsOf(t, cache)), func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || !entry.IsDir() {
+			return err
+		}
+		dirs = append(dirs, path)
+		return os.Chtimes(path, before, before)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	probe()
+	for _, dir := range dirs {
+		if info, err := os.Stat(dir); err != nil || !info.ModTime().Equal(before) {
+			t.Errorf("%s was written to by a worker that found its code: %v", dir, err)
+		}
+	}
 }
 
 // TestCacheSwept: what a killed worker was compiling goes with the next start,

@@ -5,10 +5,9 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
-)
 
-// filling begins the names of directories that are not yet what they will be.
-const filling = ".filling-"
+	"airlock/backends/internal/wasmguest"
+)
 
 // fillingTime is much longer than compiling ever takes.
 const fillingTime = time.Hour
@@ -22,7 +21,7 @@ func sweep(root string) {
 	}
 	for _, entry := range entries {
 		info, err := entry.Info()
-		if err == nil && strings.HasPrefix(entry.Name(), filling) && time.Since(info.ModTime()) > fillingTime {
+		if err == nil && strings.HasPrefix(entry.Name(), wasmguest.Filling) && time.Since(info.ModTime()) > fillingTime {
 			_ = os.RemoveAll(filepath.Join(root, entry.Name()))
 		}
 	}

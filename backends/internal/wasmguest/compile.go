@@ -16,6 +16,10 @@ import (
 // compiled code lies there under the name of the hollow one's.
 const guestsDir = "guests"
 
+// Filling begins the names of directories beside those of the programs whose
+// content is not yet what it will be.
+const Filling = ".filling-"
+
 // compilers is how many goroutines compile a module that is not in the cache.
 const compilers = 4
 
@@ -73,7 +77,9 @@ func compileGuests(ctx context.Context, order Order, program []byte) (string, er
 	if err != nil {
 		return "", err
 	}
-	scratch, err := os.MkdirTemp(order.Cache, "compiling-")
+	// Not in the program's own directory, which another worker may be looking
+	// through: what it does not know there it takes for damage.
+	scratch, err := os.MkdirTemp(filepath.Dir(order.Cache), Filling)
 	if err != nil {
 		return "", fmt.Errorf("compile the module for guests: %w", err)
 	}
