@@ -37,19 +37,25 @@ func program(order Order) (module []byte, dir string, code os.FileInfo, err erro
 	return module, filepath.Join(order.Cache, guestsDir), code, err
 }
 
+var errLostCode = errors.New("compiled code was lost while a guest read it")
+
 // CheckKept refuses what became of a hollow module if its code's file is no
 // longer the one that was there before. Somebody removed or damaged it
 // meanwhile, so that the hollow module itself was compiled and written in its
-// place: that is removed, and the next guest compiles the real one.
+// place: that is removed, and the next guest compiles the real one. What is as
+// large as the code was is code that another worker has made anew, and stays.
 func CheckKept(file string, before os.FileInfo) error {
 	now, err := os.Stat(file)
 	if err == nil && os.SameFile(before, now) && now.Size() == before.Size() && now.ModTime().Equal(before.ModTime()) {
 		return nil
 	}
+	if err == nil && now.Size() == before.Size() {
+		return errLostCode
+	}
 	if err := os.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("remove compiled code: %w", err)
 	}
-	return errors.New("compiled code was lost while a guest read it")
+	return errLostCode
 }
 
 func newRuntime(ctx context.Context, cacheDir string, memoryPages uint32) (wazero.Runtime, error) {

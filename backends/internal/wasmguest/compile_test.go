@@ -19,15 +19,19 @@ func TestCheckKept(t *testing.T) {
 		name      string
 		meanwhile func(file string) error
 		kept      bool
+		stays     bool
 	}{
-		{"nothing", func(string) error { return nil }, true},
-		{"removed", os.Remove, false},
+		{"nothing", func(string) error { return nil }, true, true},
+		{"removed", os.Remove, false, false},
+		{"made anew by another worker", func(file string) error {
+			return errors.Join(os.Remove(file), os.WriteFile(file, []byte("actual"), 0o600), os.Chtimes(file, time.Time{}, time.Now().Add(time.Second)))
+		}, false, true},
 		{"written again", func(file string) error {
 			return errors.Join(os.Remove(file), os.WriteFile(file, []byte("the hollow one"), 0o600))
-		}, false},
+		}, false, false},
 		{"overwritten", func(file string) error {
-			return errors.Join(os.WriteFile(file, []byte("hollow"), 0o600), os.Chtimes(file, time.Time{}, time.Now().Add(time.Second)))
-		}, false},
+			return errors.Join(os.WriteFile(file, []byte("hollow's"), 0o600), os.Chtimes(file, time.Time{}, time.Now().Add(time.Second)))
+		}, false, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -45,8 +49,8 @@ func TestCheckKept(t *testing.T) {
 				t.Fatal(err)
 			}
 			err = wasmguest.CheckKept(file, before)
-			if _, gone := os.Stat(file); (err == nil) != c.kept || errors.Is(gone, fs.ErrNotExist) == c.kept {
-				t.Errorf("got %v, and of the file %v, want it kept: %t", err, gone, c.kept)
+			if _, gone := os.Stat(file); (err == nil) != c.kept || errors.Is(gone, fs.ErrNotExist) == c.stays {
+				t.Errorf("got %v, and of the file %v, want it kept: %t, and there: %t", err, gone, c.kept, c.stays)
 			}
 		})
 	}
