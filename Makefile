@@ -54,7 +54,7 @@ wasm-beside:
 test-go:
 	[[ ,$(REQUIRE), != *,mcp,* ]] || dev/mcp.sh >/dev/null; \
 	$(WITH_ENGINE) dev/images.sh nats postgres runner >/dev/null; \
-	alone='/(backends/docker|integration)$$'; export AIRLOCK_REQUIRE=$(REQUIRE); \
+	alone='/(backends/(docker|wasm)|integration)$$'; export AIRLOCK_REQUIRE=$(REQUIRE); \
 	go test -race -timeout 20m $$(go list ./... | grep -Ev "$$alone"); \
 	go test -race -p 1 -parallel 4 -timeout 20m -skip '^TestComposeDeployment$$' $$(go list ./... | grep -E "$$alone")
 
