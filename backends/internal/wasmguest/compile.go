@@ -46,10 +46,10 @@ var errLostCode = errors.New("compiled code was lost while a guest read it")
 // large as the code was is code that another worker has made anew, and stays.
 func CheckKept(file string, before os.FileInfo) error {
 	now, err := os.Stat(file)
-	if err == nil && os.SameFile(before, now) && now.Size() == before.Size() && now.ModTime().Equal(before.ModTime()) {
-		return nil
-	}
 	if err == nil && now.Size() == before.Size() {
+		if os.SameFile(before, now) && now.ModTime().Equal(before.ModTime()) {
+			return nil
+		}
 		return errLostCode
 	}
 	if err := os.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
