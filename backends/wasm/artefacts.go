@@ -32,8 +32,7 @@ type artefacts struct {
 	python  string
 	digest  string // of the program
 	program []byte
-	clone   []byte // the program without its data
-	hollow  []byte // the clone without its code
+	hollow  []byte // the program without its data and its code
 	stdlib  []byte
 }
 
@@ -73,10 +72,11 @@ func load(dir string) (artefacts, error) {
 	if a.stdlib, err = m.read(dir, stdlibFile); err != nil {
 		return artefacts{}, err
 	}
-	if a.clone, err = wasmguest.Strip(a.program); err != nil {
-		return artefacts{}, fmt.Errorf("read %s: %w; build it again with make wasm", programFile, err)
+	clone, err := wasmguest.Strip(a.program)
+	if err == nil {
+		a.hollow, err = wasmguest.Hollow(clone)
 	}
-	if a.hollow, err = wasmguest.Hollow(a.clone); err != nil {
+	if err != nil {
 		return artefacts{}, fmt.Errorf("read %s: %w; build it again with make wasm", programFile, err)
 	}
 	if a.python == "" {

@@ -3,6 +3,7 @@ package wasm
 import (
 	"context"
 	"errors"
+	"os"
 
 	"airlock/backends"
 	"airlock/job"
@@ -44,7 +45,18 @@ func (b *Backend) Close() error {
 	return errors.Join(errs...)
 }
 
-// prepare finds out once what the host has.
+// prepare finds out once what the host has, and again when somebody has removed
+// the code that it compiled.
 func (b *Backend) prepare(ctx context.Context) (*ready, error) {
-	return b.life.Prepared.Get(func() (*ready, error) { return prepare(ctx, b.config) })
+	find := func() (*ready, error) { return prepare(ctx, b.config) }
+	r, err := b.life.Prepared.Get(find)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := os.Stat(r.codeFile()); err == nil {
+		return r, nil
+	}
+	b.config.Log.Warn().Str("file", r.codeFile()).Msg("compiled code is gone, and is made anew")
+	b.life.Prepared.Forget(r)
+	return b.life.Prepared.Get(find)
 }

@@ -56,9 +56,8 @@ func openCache(configured, program string) (c cache, why error, err error) {
 		return c, nil, nil
 	}
 	if errors.Is(why, fs.ErrNotExist) {
-		why = nil
-	}
-	if err := wasmguest.RemoveTree(c.dir); err != nil {
+		why = nil // nor is anything removed, which another may just have made
+	} else if err := wasmguest.RemoveTree(c.dir); err != nil {
 		return c, why, fmt.Errorf("empty directory for compiled code: %w", err)
 	}
 	c.final = c.dir

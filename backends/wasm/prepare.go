@@ -24,9 +24,9 @@ type ready struct {
 	config Config
 	python string
 	cache  cache
-	// clone, hollow, stdlib and image are what every guest's process is given.
-	clone, hollow, stdlib, image, code *os.File
-	imageSize                          int64
+	// hollow, stdlib, image and code are what every guest's process is given.
+	hollow, stdlib, image, code *os.File
+	imageSize                   int64
 	// compiled is the file of the cache with the code that guests run.
 	compiled string
 	// walls start a guest's process in namespaces of its own, where they may
@@ -62,9 +62,6 @@ func (r *ready) open(ctx context.Context, found artefacts) (err error) {
 	}
 	if why != nil {
 		r.config.Log.Warn().Err(why).Msg("compiled code is made anew")
-	}
-	if r.clone, err = share("clone", found.clone); err != nil {
-		return err
 	}
 	if r.hollow, err = share("hollow", found.hollow); err != nil {
 		return err
@@ -159,7 +156,7 @@ func (r *ready) imageIn(ctx context.Context, program *os.File, walls syscall.Sys
 	var told, said guestproc.Head // whatever a foreign interpreter says
 	cmd.Env, cmd.Dir, cmd.Stdout, cmd.Stderr = []string{}, root(cmd.Path), &told, &said
 	cmd.SysProcAttr = &walls
-	files := []*os.File{null, order.file, program, r.stdlib, r.image, ledger.file, null, r.code}
+	files := []*os.File{null, order.file, program, r.stdlib, r.image, ledger.file, r.code}
 	err = guestproc.RunHelper(cmd, files, imageBounds(r.config), func() error { order.give(); return nil })
 	if err != nil && ctx.Err() != nil {
 		return context.Cause(ctx) // a process that we killed says nothing else
@@ -186,8 +183,10 @@ func unavailable(err error) bool {
 	return errors.As(err, &path) && path.Op == "fork/exec"
 }
 
+func (r *ready) codeFile() string { return filepath.Join(r.cache.dir, r.compiled) }
+
 func (r *ready) close() error {
-	for _, f := range []*os.File{r.clone, r.hollow, r.stdlib, r.image, r.code} {
+	for _, f := range []*os.File{r.hollow, r.stdlib, r.image, r.code} {
 		if f != nil {
 			_ = f.Close()
 		}

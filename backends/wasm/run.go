@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"syscall"
 
 	"airlock/backends"
@@ -77,7 +76,7 @@ func (g *instance) runIn(ctx context.Context) (backends.Outcome, error) {
 		Task: task, Group: g.visit, Limit: g.limit,
 		Command: guestproc.Command{
 			Path: g.config.Helper.path, Args: []string{Name, wasmguest.Name}, Env: []string{}, Dir: root(g.config.Helper.path), Attr: g.walls,
-			Files:  []*os.File{order.file, g.clone, g.stdlib, g.image, g.ledger.file, g.hollow, g.code},
+			Files:  []*os.File{order.file, g.hollow, g.stdlib, g.image, g.ledger.file, g.code},
 			Bounds: g.bounds(), Becomes: g.user,
 		},
 		Started: func(pid int) error {
@@ -97,7 +96,7 @@ func (g *instance) runIn(ctx context.Context) (backends.Outcome, error) {
 func (g *instance) order() wasmguest.Order {
 	l := g.task.Limits
 	order := wasmguest.Order{
-		Cache: g.cache.dir, Code: filepath.Join(g.cache.dir, g.compiled), Memory: int64(l.Memory), Disk: int64(l.Disk), Files: max(int64(l.Disk)/bytesPerFile, 1),
+		Cache: g.cache.dir, Code: g.codeFile(), Memory: int64(l.Memory), Disk: int64(l.Disk), Files: max(int64(l.Disk)/bytesPerFile, 1),
 		Image: g.imageSize, Parent: os.Getpid(),
 	}
 	order.User = uidOf(g.user)

@@ -23,26 +23,26 @@ const Filling = ".filling-"
 // compilers is how many goroutines compile a module that is not in the cache.
 const compilers = 4
 
-// program is the module to run, the directory of its compiled code, and that
-// code's file where the module is the hollow one. A guest is given that, unless
-// the code it stands for is gone: then it compiles the real one, which takes
-// its time and is right.
+// program is the module to run, the directory of its compiled code, and for a
+// guest that code's file, without which it is refused: to compile Python is not
+// for a process under a job's limits.
 func program(order Order) (module []byte, dir string, code os.FileInfo, err error) {
-	code, gone := os.Stat(order.Code)
-	if order.Make || gone != nil {
-		module, err = Map(given(ProgramFD, "program"), false)
+	module, err = Map(given(ProgramFD, "program"), false)
+	if err != nil || order.Make {
 		return module, order.Cache, nil, err
 	}
-	module, err = Map(given(HollowFD, "hollow"), false)
-	return module, filepath.Join(order.Cache, guestsDir), code, err
+	if code, err = os.Stat(order.Code); err != nil {
+		return nil, "", nil, fmt.Errorf("%w: %w", errLostCode, err)
+	}
+	return module, filepath.Join(order.Cache, guestsDir), code, nil
 }
 
-var errLostCode = errors.New("compiled code was lost while a guest read it")
+var errLostCode = errors.New("compiled code was lost while a guest started")
 
 // CheckKept refuses what became of a hollow module if its code's file is no
 // longer the one that was there before. Somebody removed or damaged it
 // meanwhile, so that the hollow module itself was compiled and written in its
-// place: that is removed, and the next guest compiles the real one. What is as
+// place: that is removed, and the worker makes the real one anew. What is as
 // large as the code was is code that another worker has made anew, and stays.
 func CheckKept(file string, before os.FileInfo) error {
 	now, err := os.Stat(file)

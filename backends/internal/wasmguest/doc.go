@@ -17,14 +17,13 @@ package wasmguest
 const (
 	ChannelFD = 3 + iota
 	OrderFD
-	// ProgramFD is the module, StdlibFD the zip file with its library.
+	// ProgramFD is the module, for a guest the hollow one that stands for it;
+	// StdlibFD is the zip file with its library.
 	ProgramFD
 	StdlibFD
 	// ImageFD is the memory of the started interpreter, read or written.
 	ImageFD
 	LedgerFD
-	// HollowFD is the module that stands for the program's, for a guest only.
-	HollowFD
 	// CodeFD is the program's compiled code, read or written.
 	CodeFD
 )
